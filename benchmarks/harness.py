@@ -1,0 +1,120 @@
+"""Runs one workload of one engine in a process of its own, on a store of its own.
+
+The peer shares our import name, so it lives in `.venvs/peer` at the root of the repository, made on demand; ours
+and the alternatives use the interpreter that runs the harness. No process sees the root of the repository on its
+import path.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import cast
+
+from adapters.base import Request, Sizes
+from workloads import Measurement, Workload
+
+BENCHMARKS = Path(__file__).resolve().parent
+PEER_REQUIREMENT = "lance-context==0.6.7"
+PEER_VENV = BENCHMARKS.parent / ".venvs" / "peer"
+TIMEOUT_S = 1_800
+
+
+class EngineError(Exception):
+    """An engine failed, or answered wrongly; the text says which and how."""
+
+
+def peer_python() -> Path:
+    """The interpreter of the peer, installed first if it is not there in exactly the version compared with."""
+    python = PEER_VENV / "bin" / "python"
+    installed = [] if not python.exists() else _run_pip(python, "freeze").splitlines()
+    if PEER_REQUIREMENT not in installed:
+        venv.create(PEER_VENV, with_pip=True, clear=True)
+        _run_pip(python, "install", "--quiet", PEER_REQUIREMENT)
+    return python
+
+
+def _run_pip(python: Path, *arguments: str) -> str:
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@dataclass
+class Runner:
+    """One engine with the stores that were prepared for it under `scratch`."""
+
+    engine: str
+    python: Path
+    sizes: Sizes
+    scratch: Path
+    _prepared: set[str] = field(default_factory=set[str])
+
+    def versions(self) -> dict[str, str]:
+        """What is under test."""
+        return cast("dict[str, str]", self._ask("versions", "", self.scratch))
+
+    def measure(self, workload: Workload) -> Measurement:
+        """One repetition. Raises `EngineError`; leaves no store behind except the prepared ones."""
+        directory = self.scratch / self.engine / "run"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        if workload.dataset is not None:
+            shutil.copytree(self._dataset(workload.dataset), directory)
+        try:
+            answer = cast("dict[str, object]", self._ask("measure", workload.key, directory))
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+        return Measurement(cast("float", answer["value"]), cast("dict[str, float]", answer["detail"]))
+
+    def forget(self, dataset: str) -> None:
+        """Deletes a prepared store that no further workload reads."""
+        self._prepared.discard(dataset)
+        shutil.rmtree(self.scratch / self.engine / dataset, ignore_errors=True)
+
+    def _dataset(self, name: str) -> Path:
+        directory = self.scratch / self.engine / name
+        if name not in self._prepared:
+            shutil.rmtree(directory, ignore_errors=True)
+            self._ask("prepare", name, directory)
+            self._prepared.add(name)
+        return directory
+
+    def _ask(self, action: str, name: str, directory: Path) -> object:
+        request: Request = {
+            "action": action,
+            "name": name,
+            "directory": str(directory),
+            "sizes": cast("dict[str, int]", asdict(self.sizes)),
+        }
+        what = f"{self.engine}: {action} {name}".rstrip()
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        try:
+            done = subprocess.run(
+                [str(self.python), "-m", f"adapters.{self.engine}"],
+                input=json.dumps(request) + "\n",
+                capture_output=True,
+                text=True,
+                cwd=BENCHMARKS,
+                env=environment,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise EngineError(f"{what}: no answer within {TIMEOUT_S} s") from late
+        if not done.stdout:
+            raise EngineError(f"{what}: exit status {done.returncode}, no answer\n{done.stderr}")
+        reply = cast("dict[str, object]", json.loads(done.stdout))
+        if "error" in reply:
+            raise EngineError(f"{what}: {reply['error']}\n{reply['traceback']}{done.stderr}")
+        if done.returncode != 0:
+            raise EngineError(f"{what}: answered, then exit status {done.returncode}\n{done.stderr}")
+        return reply["ok"]
+
+
+def own_python() -> Path:
+    """The interpreter that runs the harness, by the path that keeps its virtual environment."""
+    return Path(sys.executable)

@@ -1,0 +1,37 @@
+"""Resident memory of this process, from /proc. `ru_maxrss` will not do: it survives exec and cannot be reset."""
+
+import ctypes
+from contextlib import suppress
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
+
+
+def _field(name: str) -> int:
+    if not _STATUS.exists():
+        return 0
+    for line in _STATUS.read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1_024
+    return 0
+
+
+def rss_bytes() -> int:
+    """Resident now; 0 where the system does not tell."""
+    return _field("VmRSS")
+
+
+def peak_rss_bytes() -> int:
+    """The most that was resident since `reset_peak_rss`, or since the start."""
+    return _field("VmHWM")
+
+
+def reset_peak_rss() -> None:
+    """Lets the peak start again from what is in use now, where the system allows it.
+
+    Memory that was freed goes back to the system first: reusing it would not show in the peak.
+    """
+    with suppress(AttributeError):  # glibc only
+        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")

@@ -1,0 +1,152 @@
+"""Compares lance-context with the peer (`lance-context` 0.6.7 from PyPI) and the best alternative.
+
+    make bench                                             everything, three repetitions
+    python benchmarks/run.py --only W1,W5 --repeat 5       some workloads (`W9` means `W9i` and `W9r`)
+    python benchmarks/run.py --scale 10 --peer-scale 1     50,000 rows for ours, 5,000 for the peer
+    python benchmarks/run.py --scale 0.05 --blob-mb 1      a quick check that everything works
+    python benchmarks/run.py --blob-mb 120                 the large blob that the targets were set with
+
+The interpreter that runs this needs a release build of lance-context, and numpy for W3a. The peer is installed
+into `.venvs/peer` when first needed. Every measurement is a process of its own and checks what it read or wrote;
+engines take turns within a repetition, and the table shows medians. Quote the ratios: absolute times belong to
+one machine. "best" is SQLite, where SQLite can do the same work.
+
+Files: `workloads.py` what is measured, `data.py` the rows, `adapters/` one module an engine, `harness.py`
+processes and stores, `report.py` table and results file.
+
+Exit status: 0 all results were right (targets met or not), 1 some engine failed or answered wrongly, 2 bad usage.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from adapters.base import Sizes
+from harness import BENCHMARKS, EngineError, Runner, own_python, peer_python
+from report import Outcome, commit, machine, results, save, table
+from workloads import WORKLOADS, Workload
+
+ENGINES = ("ours", "peer", "sqlite")
+
+
+class Options(argparse.Namespace):
+    only: str
+    repeat: int
+    scale: float
+    peer_scale: float | None
+    blob_mb: float
+    peer: bool
+    engines: str
+    scratch: Path | None
+    out: Path | None
+
+
+def _options(arguments: Sequence[str] | None) -> tuple[Options, list[Workload], list[str]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="W1,W3", help="these workloads instead of all")
+    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="repetitions, at least 3 to be quoted")
+    parser.add_argument("--scale", type=float, default=1.0, help="1 is 5,000 rows")
+    parser.add_argument("--peer-scale", type=float, help="another scale for the peer; default: the same")
+    parser.add_argument("--blob-mb", type=float, default=20, help="size of the blob of W7w and W7r")
+    parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True, help="measure the peer")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="default: %(default)s")
+    parser.add_argument("--scratch", type=Path, help="directory for the stores, on the disk to measure")
+    parser.add_argument("--out", type=Path, help="results file; default: one in benchmarks/results")
+    options = parser.parse_args(arguments, namespace=Options())
+    if options.repeat < 1 or options.scale <= 0 or options.blob_mb <= 0:
+        parser.error("--repeat, --scale and --blob-mb have to be positive")
+    try:
+        chosen = _chosen(options.only)
+    except ValueError as error:
+        parser.error(str(error))
+    engines = [name for name in options.engines.split(",") if name != "peer" or options.peer]
+    if strange := set(engines) - set(ENGINES):
+        parser.error(f"unknown engine {sorted(strange)}; there are {', '.join(ENGINES)}")
+    return options, chosen, engines
+
+
+def _chosen(only: str) -> list[Workload]:
+    if not only:
+        return list(WORKLOADS.values())
+    keys: set[str] = set()
+    for name in only.split(","):
+        found = {name} & WORKLOADS.keys() or {key for key in WORKLOADS if key.startswith(name)}
+        if not name or not found:
+            raise ValueError(f"unknown workload `{name}`; there are {', '.join(WORKLOADS)}")
+        keys |= found
+    return [workload for key, workload in WORKLOADS.items() if key in keys]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _run(workload: Workload, runners: Sequence[Runner], repeat: int) -> Outcome:
+    outcome = Outcome(workload, {runner.engine: runner.sizes for runner in runners})
+    taking_part = [runner for runner in runners if runner.engine in workload.engines]
+    for repetition in range(repeat):
+        for runner in taking_part:
+            if runner.engine in outcome.failures:
+                continue
+            samples = outcome.measured.setdefault(runner.engine, [])
+            try:
+                samples.append(runner.measure(workload))
+            except EngineError as error:
+                outcome.failures[runner.engine] = str(error)
+                _say(f"FAILED {error}")
+            else:
+                value = samples[-1].value
+                _say(f"{workload.key} {repetition + 1}/{repeat} {runner.engine}: {value:.3f} {workload.unit}")
+    return outcome
+
+
+def _run_all(chosen: Sequence[Workload], runners: Sequence[Runner], repeat: int) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for position, workload in enumerate(chosen):
+        outcomes.append(_run(workload, runners, repeat))
+        later = {other.dataset for other in chosen[position + 1 :]}
+        if workload.dataset is not None and workload.dataset not in later:
+            for runner in runners:
+                runner.forget(workload.dataset)
+    return outcomes
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the command line asks for and returns the exit status."""
+    options, chosen, engines = _options(arguments)
+    with tempfile.TemporaryDirectory(prefix="lance-context-bench-", dir=options.scratch) as directory:
+        scratch = Path(directory)
+        runners: list[Runner] = []
+        for engine in engines:
+            peer_scale = options.peer_scale if engine == "peer" else None
+            scale = options.scale if peer_scale is None else peer_scale
+            python = peer_python() if engine == "peer" else own_python()
+            runners.append(Runner(engine, python, Sizes.scaled(scale, options.blob_mb), scratch))
+        try:
+            versions = {runner.engine: runner.versions() for runner in runners}
+        except EngineError as error:
+            _say(f"{error}\nIs it installed for {own_python()}? `--engines` leaves an engine out.")
+            return 1
+        facts: dict[str, object] = {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "commit": commit(BENCHMARKS),
+            "machine": machine(scratch),
+            "versions": versions,
+            "repeat": options.repeat,
+            "sizes": {runner.engine: asdict(runner.sizes) for runner in runners},
+        }
+        outcomes = _run_all(chosen, runners, options.repeat)
+    print(table(outcomes, engines))
+    print(f"\nwritten to {save(results(outcomes, facts), options.out, BENCHMARKS / 'results')}")
+    failed = [outcome.workload.key for outcome in outcomes if outcome.failures]
+    if failed:
+        _say(f"wrong or no result: {', '.join(failed)} (see FAILED above)")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""What both classes of a store share: arguments in, warnings out. No I/O."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import NamedTuple, cast
+
+from lance_context import _lifecycle
+from lance_context._native import OpenOptions, Query, Store
+from lance_context.errors import UnsealedRowsWarning, UnsupportedError
+from lance_context.types import ReadMode, Row, SchemaDeclaration
+
+
+class OpenRequest(NamedTuple):
+    """The arguments of the native `Store.open`, in order."""
+
+    uri: str
+    schema: str | None
+    must_exist: bool
+    options: OpenOptions
+
+
+def open_request(
+    uri: str | os.PathLike[str],
+    schema: SchemaDeclaration | None = None,
+    *,
+    must_exist: bool = False,
+    seal_on_add: bool | None = None,
+    fsync: bool | None = None,
+    gc_grace: float | timedelta | None = None,
+    read: ReadMode = "sealed",
+    read_only: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> OpenRequest:
+    """Checks the arguments of `open` and `open_existing`."""
+    options = OpenOptions(
+        seal_on_add=seal_on_add,
+        fsync=fsync,
+        gc_grace_s=gc_grace.total_seconds() if isinstance(gc_grace, timedelta) else gc_grace,
+        read=read,
+        read_only=read_only,
+        storage_options=dict(storage_options or {}),
+    )
+    return OpenRequest(_location(uri), None if schema is None else _declaration(schema), must_exist, options)
+
+
+def query(
+    *,
+    filter: str | Mapping[str, object] | None = None,
+    params: Mapping[str, object] | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+    offset: int | None = None,
+    after: str | None = None,
+    read: ReadMode | None = None,
+) -> Query:
+    """Checks the arguments of `list` and `count`."""
+    return Query(
+        filter=filter,
+        params=params,
+        columns=column_names(columns),
+        limit=None if limit is None else _not_negative("limit", limit),
+        offset=0 if offset is None else _not_negative("offset", offset),
+        after=after,
+        read=read,
+    )
+
+
+def column_names(columns: Sequence[str] | None) -> list[str] | None:
+    """Copies `columns`; a bare string, a sequence of its letters, is refused."""
+    if isinstance(columns, str):
+        raise TypeError(f"`columns` takes a sequence of names; did you mean columns=[{columns!r}]?")
+    return None if columns is None else list(columns)
+
+
+class BaseStore:
+    """One open handle: its identity, its end, and the warning about rows that a read cannot see."""
+
+    _native: Store
+    _read: ReadMode
+    _warned: bool
+
+    def __init__(self, native: Store, read: ReadMode) -> None:
+        self._native = _lifecycle.track(native)
+        self._read = read
+        self._warned = False
+
+    @property
+    def uri(self) -> str:
+        """Where the store is, as it was opened."""
+        return self._native.uri
+
+    @property
+    def closed(self) -> bool:
+        """Whether the handle is of no more use: closed, or opened before a fork by the parent process."""
+        return self._native.closed
+
+    def schema(self) -> Row:
+        """The declared schema in tagged form, with every default spelled out. `open` accepts it.
+
+        Returns:
+            Column declarations by name, in the order of the declaration.
+
+        Raises:
+            StateError: The handle was opened before a fork (``forked``).
+        """
+        return cast("Row", json.loads(self._native.schema()))
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self.closed else ""
+        return f"<{type(self).__name__} {self.uri!r}{closed}>"
+
+    def __del__(self) -> None:
+        if not self._native.closed and not sys.is_finalizing():
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+
+    def _saw_nothing(self, read: ReadMode | None) -> None:
+        """Warns, once a handle, when rows exist that the empty read could not see."""
+        if self._warned or (read or self._read) != "sealed" or not (unsealed := self._native.unsealed_rows):
+            return
+        self._warned = True
+        warnings.warn(
+            f"nothing was found, but {unsealed} rows of {self!r} are durable and not sealed; "
+            'call flush(), or read with read="latest"',
+            UnsealedRowsWarning,
+            stacklevel=3,
+        )
+
+
+def _location(uri: str | os.PathLike[str]) -> str:
+    location = os.fspath(uri)
+    if not isinstance(location, str):
+        raise TypeError("`uri` takes a str or a path of str, not of bytes")
+    if not location:
+        raise ValueError("`uri` is empty; pass a path or a uri")
+    if location.lower().startswith(("http://", "https://")):
+        raise UnsupportedError(f"`{location}` is a server, which this version cannot open", code="unsupported")
+    return location
+
+
+def _declaration(schema: SchemaDeclaration) -> str:
+    if not isinstance(schema, Mapping):
+        raise TypeError(f"`schema` takes a mapping of column names to types, not {type(schema).__name__}")
+    # JSON turns other keys into text, and knows dict alone.
+    if not all(isinstance(name, str) for name in schema):
+        raise TypeError("the column names of `schema` are str")
+    return json.dumps(dict(schema), default=_plain)
+
+
+def _plain(declaration: object) -> dict[object, object]:
+    if isinstance(declaration, Mapping):
+        return dict(cast("Mapping[object, object]", declaration))
+    raise TypeError(f"`schema` takes type names and mappings, not {type(declaration).__name__}")
+
+
+def _not_negative(argument: str, value: int) -> int:
+    if value < 0:
+        raise ValueError(f"`{argument}` is at least 0, not {value}")
+    return value

@@ -1,0 +1,141 @@
+"""Every exception and warning of the package.
+
+The class says what the caller can do, ``code`` what happened. Codes are stable and never renamed;
+messages are for people and may change. The engine picks the class, so an error is the same wherever it
+was raised. Underlying errors of the engine are attached as notes.
+"""
+
+from __future__ import annotations
+
+
+class LanceContextError(Exception):
+    """Base of every error of this package.
+
+    Attributes:
+        code: What happened, as a stable word.
+        retryable: Whether the same call can succeed later without a change by the caller.
+        row: Index of the row concerned in its batch, if the error is about one.
+        column: Name of the column concerned, if the error is about one.
+    """
+
+    code: str
+    retryable: bool
+    row: int | None
+    column: str | None
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str = "",
+        retryable: bool = False,
+        row: int | None = None,
+        column: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retryable = retryable
+        self.row = row
+        self.column = column
+
+
+class SchemaError(LanceContextError, ValueError):
+    """A declaration is illegal, or differs from the stored one.
+
+    Codes: ``invalid-column``, ``invalid-schema``, ``schema-mismatch``, ``option-mismatch``,
+    ``schema-missing``.
+    """
+
+
+class RowError(LanceContextError, ValueError):
+    """A row does not fit the schema; nothing of its batch was written.
+
+    Codes: ``unknown-column``, ``missing-value``, ``wrong-type``, ``out-of-range``, ``batch-too-large``,
+    ``invalid-row``.
+    """
+
+
+class QueryError(LanceContextError, ValueError):
+    """A filter or another part of a query cannot be understood.
+
+    Codes: ``invalid-query``, ``query-column``, ``query-parameter``.
+    """
+
+
+class NotFoundError(LanceContextError, LookupError):
+    """What was asked for is not there.
+
+    Codes: ``store-not-found``.
+    """
+
+
+class AlreadyExistsError(LanceContextError):
+    """What was to be created is there already."""
+
+
+class ConflictError(LanceContextError):
+    """Another writer was faster."""
+
+
+class FencedError(ConflictError):
+    """Another writer took over, and kept it through every retry.
+
+    Codes: ``writer-fenced``.
+    """
+
+
+class StateError(LanceContextError):
+    """The handle cannot do this in its state, or ever.
+
+    Codes: ``closed``, ``forked``, ``runtime-stopped``, ``read-only``.
+    """
+
+
+class AuthError(LanceContextError, PermissionError):
+    """A token is missing, or does not allow this."""
+
+
+class StorageError(LanceContextError, OSError):
+    """The disk, the object store or the network failed. Usually ``retryable``.
+
+    Codes: ``storage``.
+    """
+
+
+class UnavailableError(StorageError, ConnectionError):
+    """The server is unreachable or overloaded.
+
+    Attributes:
+        retry_after: Seconds after which the server asks to be tried again, if it said so.
+    """
+
+    retry_after: float | None = None
+
+
+class UnsupportedError(LanceContextError):
+    """This kind of store or uri cannot do it.
+
+    Codes: ``unsupported``.
+    """
+
+
+class FormatError(LanceContextError):
+    """Stored data cannot be read: it is something else, damaged, or of a newer version.
+
+    Codes: ``not-a-store``, ``damaged``.
+    """
+
+
+class InternalError(LanceContextError):
+    """A bug in this package. Please report it with its message.
+
+    Codes: ``internal``.
+    """
+
+
+class UnsealedRowsWarning(UserWarning):
+    """A read of sealed rows came back empty while this handle has rows that are not sealed.
+
+    Such rows are durable. They become visible to every reader with ``flush()``, or to this read with
+    ``read="latest"``.
+    """

@@ -1,0 +1,455 @@
+"""`GenericStore` and `AsyncGenericStore`: rows of a declared schema, blocking and awaitable."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from os import PathLike
+from types import TracebackType
+from typing import Self
+
+from lance_context._base import BaseStore, column_names, open_request, query
+from lance_context._native import Store
+from lance_context._opening import Opening
+from lance_context.types import AddResult, MergeReport, ReadMode, Row, SchemaDeclaration, StoreStats
+
+
+class GenericStore(BaseStore):
+    """A store of rows with a declared schema, keyed by ``id``.
+
+    Open one with `open` or `open_existing`, in a ``with`` block or with a `close` at the end. A handle may
+    be shared by threads; the GIL is released while storage works. After a fork, a child opens its own.
+
+    Ctrl-C ends a blocking call within 50 ms and the handle stays usable. A write that has begun is then
+    either fully there or not at all; repeating it is safe, because rows are keyed by ``id``.
+
+    Example:
+        >>> schema = {"id": "string", "user": "string", "score": "float32"}
+        >>> with GenericStore.open("memory://doc-class", schema) as store:
+        ...     _ = store.add([{"id": "r1", "user": "u1", "score": 0.5}, {"id": "r2", "user": "u2"}])
+        ...     store.flush()
+        ...     store.list(filter="score > $least", params={"least": 0.1})
+        [{'id': 'r1', 'user': 'u1', 'score': 0.5}]
+    """
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | PathLike[str],
+        schema: SchemaDeclaration | None = None,
+        *,
+        seal_on_add: bool | None = None,
+        fsync: bool | None = None,
+        gc_grace: float | timedelta | None = None,
+        read: ReadMode = "sealed",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Opens the store at `uri`, or creates it.
+
+        `seal_on_add`, `fsync` and `gc_grace` belong to the store: they are set when it is created and
+        restored by every later open. ``None`` takes the stored value.
+
+        Args:
+            uri: A path, or a uri such as ``s3://bucket/name`` or ``memory://name``.
+            schema: Columns by name; needed to create the store. If the store exists, it must mean the same
+                as the stored one.
+            seal_on_add: Whether every reader sees a row as soon as `add` returns. ``False`` at creation.
+            fsync: Whether an acknowledged row also survives a crash of the machine. ``False`` at creation.
+            gc_grace: How long superseded files stay for readers that still use them: seconds or a
+                timedelta. Five minutes at creation.
+            read: What the reads of this handle see unless they say otherwise: ``"sealed"`` rows, or the
+                ``"latest"`` durable rows of every writer.
+            storage_options: Options for the object store.
+
+        Returns:
+            The open store.
+
+        Raises:
+            SchemaError: The declaration is illegal (``invalid-schema``, ``invalid-column``), it or an
+                option contradicts the store (``schema-mismatch``, ``option-mismatch``), or there is no
+                store and no `schema` (``schema-missing``).
+            FormatError: There is something else at `uri` (``not-a-store``), or it is unreadable
+                (``damaged``).
+            StorageError: Storage failed (``storage``).
+            UnsupportedError: This kind of uri cannot be opened (``unsupported``).
+            ValueError: An argument makes no sense.
+
+        Example:
+            >>> with GenericStore.open("memory://doc-open", {"id": "string", "score": "float32"}) as store:
+            ...     store.closed
+            False
+        """
+        request = open_request(
+            uri,
+            schema,
+            seal_on_add=seal_on_add,
+            fsync=fsync,
+            gc_grace=gc_grace,
+            read=read,
+            storage_options=storage_options,
+        )
+        return cls(Store.open(*request), read)
+
+    @classmethod
+    def open_existing(
+        cls,
+        uri: str | PathLike[str],
+        *,
+        read_only: bool = False,
+        read: ReadMode = "sealed",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Opens a store that must be there.
+
+        Args:
+            uri: A path or a uri, as in `open`.
+            read_only: Whether every method that writes is refused.
+            read: What the reads of this handle see unless they say otherwise.
+            storage_options: Options for the object store.
+
+        Returns:
+            The open store.
+
+        Raises:
+            NotFoundError: There is no store (``store-not-found``).
+            FormatError: There is something else at `uri` (``not-a-store``), or it is unreadable
+                (``damaged``).
+            StorageError: Storage failed (``storage``).
+            UnsupportedError: This kind of uri cannot be opened (``unsupported``).
+            ValueError: An argument makes no sense.
+
+        Example:
+            >>> GenericStore.open("memory://doc-existing", {"id": "string"}).close()
+            >>> with GenericStore.open_existing("memory://doc-existing", read_only=True) as store:
+            ...     store.schema()
+            {'id': {'type': 'string', 'large': False, 'nullable': False}}
+        """
+        request = open_request(uri, must_exist=True, read=read, read_only=read_only, storage_options=storage_options)
+        return cls(Store.open(*request), read)
+
+    def add(self, rows: Mapping[str, object] | Iterable[Mapping[str, object]]) -> AddResult:
+        """Makes rows durable; a row with the ``id`` of an older one replaces it as a whole.
+
+        The rows are added all or none. When `add` returns they survive a crash of the process; other
+        readers see them once they are sealed, ``read="latest"`` sees them at once.
+
+        Args:
+            rows: One row, or any iterable of rows. A column that a row leaves out is null.
+
+        Returns:
+            How many rows were added.
+
+        Raises:
+            RowError: A row does not fit the schema (``unknown-column``, ``missing-value``, ``wrong-type``,
+                ``out-of-range``, ``invalid-row``), or there are too many for one call
+                (``batch-too-large``). Nothing was written.
+            StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
+            FencedError: Another process keeps writing to the store (``writer-fenced``).
+            StorageError: Storage failed (``storage``).
+
+        Example:
+            >>> schema = {"id": "string", "at": "timestamp", "tags": {"type": "list", "item": "string"}}
+            >>> with GenericStore.open("memory://doc-add", schema) as store:
+            ...     store.add({"id": "r1", "tags": ["a", "b"]})
+            AddResult(count=1)
+        """
+        return AddResult(self._native.add(rows))
+
+    def list(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> builtins.list[Row]:
+        """Reads rows, ordered by ``id``.
+
+        Args:
+            filter: A SQL expression over the columns, or values that columns must equal.
+            params: Values for ``$name`` in the expression.
+            columns: The columns to read; ``id`` always comes first. By default all but blobs.
+            limit: At most this many rows.
+            offset: How many rows of the ordered result to leave out first.
+            after: Only rows with a greater ``id``: paging that stays right while rows are added.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            The rows.
+
+        Raises:
+            QueryError: The filter, a parameter or a column cannot be understood (``invalid-query``,
+                ``query-parameter``, ``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-list", {"id": "string", "n": "int64"}) as store:
+            ...     _ = store.add({"id": f"r{n}", "n": n} for n in range(5))
+            ...     store.list(filter="n >= $least", params={"least": 2}, limit=2, read="latest")
+            [{'id': 'r2', 'n': 2}, {'id': 'r3', 'n': 3}]
+        """
+        asked = query(filter=filter, params=params, columns=columns, limit=limit, offset=offset, after=after, read=read)
+        rows = self._native.list_rows(asked)
+        if not rows:
+            self._saw_nothing(read)
+        return rows
+
+    def get(self, id: str, *, columns: Sequence[str] | None = None, read: ReadMode | None = None) -> Row | None:
+        """Reads one row.
+
+        Args:
+            id: The row's ``id``.
+            columns: The columns to read, as in `list`.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            The row, or ``None``.
+
+        Raises:
+            QueryError: A column is not declared (``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+
+        Example:
+            >>> schema = {"id": "string", "video": {"type": "binary", "blob": True}}
+            >>> with GenericStore.open("memory://doc-get", schema, read="latest") as store:
+            ...     _ = store.add({"id": "r1", "video": b"mp4"})
+            ...     store.get("r1"), store.get("r1", columns=["video"]), store.get("r2")
+            ({'id': 'r1'}, {'id': 'r1', 'video': b'mp4'}, None)
+        """
+        row = self._native.get(id, column_names(columns), read)
+        if row is None:
+            self._saw_nothing(read)
+        return row
+
+    def count(
+        self,
+        filter: str | Mapping[str, object] | None = None,
+        *,
+        params: Mapping[str, object] | None = None,
+        read: ReadMode | None = None,
+    ) -> int:
+        """Counts rows.
+
+        Args:
+            filter: Which rows, as in `list`. By default all.
+            params: Values for ``$name`` in the expression.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            How many there are.
+
+        Raises:
+            QueryError: The filter or a parameter cannot be understood (``invalid-query``,
+                ``query-parameter``, ``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-count", {"id": "string", "n": "int64"}) as store:
+            ...     _ = store.add({"id": f"r{n}", "n": n % 2} for n in range(5))
+            ...     store.count({"n": 1}, read="latest")
+            2
+        """
+        return self._native.count(query(filter=filter, params=params, read=read))
+
+    def flush(self) -> None:
+        """Seals what is durable in this handle, and waits until every reader can see it.
+
+        Raises:
+            StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
+            FencedError: Another process keeps writing to the store (``writer-fenced``).
+            StorageError: Storage failed (``storage``). The rows stay durable.
+
+        Example:
+            >>> with GenericStore.open("memory://doc-flush", {"id": "string"}) as store:
+            ...     _ = store.add({"id": "r1"})
+            ...     store.flush()
+            ...     store.list()
+            [{'id': 'r1'}]
+        """
+        self._native.flush()
+
+    def merge(self) -> MergeReport:
+        """Folds sealed generations into the base table, where every reader of Lance datasets sees them.
+
+        Returns:
+            What was merged; nothing, if nothing was pending.
+
+        Raises:
+            StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
+            StorageError: Storage failed (``storage``). The store stays readable, and the next merge
+                finishes the work.
+
+        Example:
+            >>> with GenericStore.open("memory://doc-merge", {"id": "string"}, seal_on_add=True) as store:
+            ...     _ = store.add([{"id": "r1"}, {"id": "r2"}])
+            ...     store.merge().rows
+            2
+        """
+        return MergeReport(**self._native.merge())
+
+    def stats(self) -> StoreStats:
+        """Reads the store's counters.
+
+        Returns:
+            The counters at this moment.
+
+        Raises:
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-stats", {"id": "string"}) as store:
+            ...     _ = store.add({"id": "r1"})
+            ...     store.stats().unsealed_rows
+            1
+        """
+        return StoreStats(**self._native.stats())
+
+    def close(self) -> None:
+        """Seals, and gives up the handle. Closing twice is fine.
+
+        Raises:
+            StateError: The handle was opened before a fork (``forked``).
+            StorageError: The last rows could not be sealed (``storage``). They stay durable.
+
+        Example:
+            >>> store = GenericStore.open("memory://doc-close", {"id": "string"})
+            >>> store.close()
+            >>> store.closed
+            True
+        """
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncGenericStore(BaseStore):
+    """Async form of `GenericStore`. A handle may be shared by tasks.
+
+    Cancelling a task ends its read. A write that has begun goes on in the store: it is then either fully
+    there or not at all, and repeating it is safe, because rows are keyed by ``id``.
+    """
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | PathLike[str],
+        schema: SchemaDeclaration | None = None,
+        *,
+        seal_on_add: bool | None = None,
+        fsync: bool | None = None,
+        gc_grace: float | timedelta | None = None,
+        read: ReadMode = "sealed",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Opening[Self]:
+        """Async form of `GenericStore.open`: await the result, or enter it with ``async with``."""
+        request = open_request(
+            uri,
+            schema,
+            seal_on_add=seal_on_add,
+            fsync=fsync,
+            gc_grace=gc_grace,
+            read=read,
+            storage_options=storage_options,
+        )
+
+        async def start() -> Self:
+            return cls(await Store.open_async(*request), read)
+
+        return Opening(start)
+
+    @classmethod
+    def open_existing(
+        cls,
+        uri: str | PathLike[str],
+        *,
+        read_only: bool = False,
+        read: ReadMode = "sealed",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Opening[Self]:
+        """Async form of `GenericStore.open_existing`: await the result, or enter it with ``async with``."""
+        request = open_request(uri, must_exist=True, read=read, read_only=read_only, storage_options=storage_options)
+
+        async def start() -> Self:
+            return cls(await Store.open_async(*request), read)
+
+        return Opening(start)
+
+    async def add(self, rows: Mapping[str, object] | Iterable[Mapping[str, object]]) -> AddResult:
+        """Async form of `GenericStore.add`. The rows are read before the first suspension."""
+        return AddResult(await self._native.add_async(rows))
+
+    async def list(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> builtins.list[Row]:
+        """Async form of `GenericStore.list`."""
+        asked = query(filter=filter, params=params, columns=columns, limit=limit, offset=offset, after=after, read=read)
+        rows = await self._native.list_rows_async(asked)
+        if not rows:
+            self._saw_nothing(read)
+        return rows
+
+    async def get(self, id: str, *, columns: Sequence[str] | None = None, read: ReadMode | None = None) -> Row | None:
+        """Async form of `GenericStore.get`."""
+        row = await self._native.get_async(id, column_names(columns), read)
+        if row is None:
+            self._saw_nothing(read)
+        return row
+
+    async def count(
+        self,
+        filter: str | Mapping[str, object] | None = None,
+        *,
+        params: Mapping[str, object] | None = None,
+        read: ReadMode | None = None,
+    ) -> int:
+        """Async form of `GenericStore.count`."""
+        return await self._native.count_async(query(filter=filter, params=params, read=read))
+
+    async def flush(self) -> None:
+        """Async form of `GenericStore.flush`."""
+        await self._native.flush_async()
+
+    async def merge(self) -> MergeReport:
+        """Async form of `GenericStore.merge`."""
+        return MergeReport(**await self._native.merge_async())
+
+    async def stats(self) -> StoreStats:
+        """Async form of `GenericStore.stats`."""
+        return StoreStats(**await self._native.stats_async())
+
+    async def close(self) -> None:
+        """Async form of `GenericStore.close`."""
+        await self._native.close_async()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,70 @@
+//! lance errors as product errors: the cause kept as source, source locations stripped from the text.
+
+use lance_context_spec::Error;
+use lance_core::error::FenceReason;
+
+/// A mapping for `Result::map_err`: a storage failure during `operation` on `store`.
+pub(crate) fn storage(store: &str, operation: &'static str) -> impl Fn(lance::Error) -> Error {
+    let store = store.to_owned();
+    move |error| Error::Storage {
+        store: store.clone(),
+        operation,
+        message: strip_locations(&error.to_string()),
+        retryable: true,
+        source: Some(Box::new(error)),
+    }
+}
+
+/// Whether another writer claimed the shard. The put that failed this way is not in the WAL.
+pub(crate) fn fenced_by_peer(error: &lance::Error) -> bool {
+    matches!(error.fence_reason(), Some(FenceReason::PeerClaimedEpoch))
+}
+
+/// Whether a writer could not be opened because another one claimed the shard at the same moment.
+/// lance reports the lost race as a plain I/O error, so the text is all there is.
+pub(crate) fn lost_claim(error: &lance::Error) -> bool {
+    fenced_by_peer(error) || error.to_string().contains("Failed to claim shard")
+}
+
+/// The same error for another waiter of the same batch; the source stays with the first.
+pub(crate) fn replicate(error: &Error) -> Error {
+    match error {
+        Error::Storage { store, operation, message, retryable, .. } => Error::Storage {
+            store: store.clone(),
+            operation,
+            message: message.clone(),
+            retryable: *retryable,
+            source: None,
+        },
+        Error::WriterFenced { store, attempts } => {
+            Error::WriterFenced { store: store.clone(), attempts: *attempts }
+        }
+        Error::Closed { store } => Error::Closed { store: store.clone() },
+        other => Error::Internal { message: other.to_string(), source: None },
+    }
+}
+
+/// `text` without the `, /path/to/file.rs:12:3` that lance appends to its messages.
+pub(crate) fn strip_locations(text: &str) -> String {
+    text.split(", ")
+        .filter(|part| !is_location(part.trim()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn is_location(part: &str) -> bool {
+    let Some((path, position)) = part.split_once(".rs:") else { return false };
+    !path.contains(' ') && position.chars().all(|c| c.is_ascii_digit() || c == ':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_are_stripped_and_the_rest_stays() {
+        let text = "LanceError(IO): cannot read x, y, /a/b-1.2/src/wal.rs:12:34";
+        assert_eq!(strip_locations(text), "LanceError(IO): cannot read x, y");
+        assert_eq!(strip_locations("see main.rs: it, is"), "see main.rs: it, is");
+    }
+}

@@ -1,0 +1,150 @@
+//! Filters as DataFusion expressions: parsed, parameters bound, types coerced and checked before any row
+//! is read.
+//!
+//! Identifiers match columns exactly as declared, quoted or not, so DataFusion's lower-casing is off.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DataFusionError, SchemaError};
+use datafusion::logical_expr::ExprSchemable;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::prelude::{Expr, SessionConfig, SessionContext, ident, lit};
+use lance_context_spec::{Error, Filter, Result, SchemaSpec, Value};
+
+use crate::codec::{arrow_schema, value_to_scalar};
+
+/// Plans filters over one schema.
+pub(crate) struct FilterPlanner {
+    spec: Arc<SchemaSpec>,
+    session: SessionContext,
+    columns: Arc<DFSchema>,
+}
+
+impl std::fmt::Debug for FilterPlanner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FilterPlanner").finish_non_exhaustive()
+    }
+}
+
+impl FilterPlanner {
+    pub fn new(spec: Arc<SchemaSpec>) -> Result<Self> {
+        let config = SessionConfig::new().set_bool("datafusion.sql_parser.enable_ident_normalization", false);
+        let columns = DFSchema::try_from(arrow_schema(&spec).as_ref().clone()).map_err(|e| Error::Internal {
+            message: "the schema cannot be queried".to_owned(),
+            source: Some(Box::new(e)),
+        })?;
+        Ok(Self { spec, session: SessionContext::new_with_config(config), columns: Arc::new(columns) })
+    }
+
+    /// The boolean expression of `filter`.
+    pub fn plan(&self, filter: &Filter) -> Result<Expr> {
+        let expression = match filter {
+            Filter::Sql { expression, params } => {
+                let parsed = self.session.parse_sql_expr(expression, &self.columns);
+                bind(parsed.map_err(|e| self.query_error(expression, &e))?, params)?
+            }
+            Filter::Equals(wanted) => self.equalities(wanted)?,
+        };
+        let text = match filter {
+            Filter::Sql { expression, .. } => expression.as_str(),
+            Filter::Equals(_) => "the mapping",
+        };
+        self.checked(text, expression)
+    }
+
+    fn equalities(&self, wanted: &[(String, Value<'static>)]) -> Result<Expr> {
+        let mut all: Option<Expr> = None;
+        for (name, value) in wanted {
+            if self.spec.column(name).is_none() {
+                return Err(self.unknown(name));
+            }
+            let one = match value {
+                Value::Null => ident(name).is_null(),
+                value => ident(name).eq(lit(value_to_scalar(value)?)),
+            };
+            all = Some(match all {
+                Some(all) => all.and(one),
+                None => one,
+            });
+        }
+        Ok(all.unwrap_or_else(|| lit(true)))
+    }
+
+    /// Coerces, and refuses what would fail or mean nothing on every row.
+    fn checked(&self, text: &str, expression: Expr) -> Result<Expr> {
+        let context = SimplifyContext::builder().with_schema(Arc::clone(&self.columns)).build();
+        let coerced = ExprSimplifier::new(context)
+            .coerce(expression, &self.columns)
+            .map_err(|e| self.query_error(text, &e))?;
+        let planned = self.session.create_physical_expr(coerced.clone(), &self.columns);
+        planned.map_err(|e| self.query_error(text, &e))?;
+        match coerced.get_type(self.columns.as_ref()) {
+            Ok(DataType::Boolean) => Ok(coerced),
+            Ok(other) => Err(Error::InvalidQuery {
+                message: format!("the filter `{text}` yields {other}; a condition that is true or false is needed"),
+            }),
+            Err(e) => Err(self.query_error(text, &e)),
+        }
+    }
+
+    fn query_error(&self, text: &str, error: &DataFusionError) -> Error {
+        match error.find_root() {
+            DataFusionError::SchemaError(reason, _) => match reason.as_ref() {
+                SchemaError::FieldNotFound { field, .. } => self.unknown(&field.name),
+                other => invalid(text, &other.to_string()),
+            },
+            root => invalid(text, &root.to_string()),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        Error::QueryColumn {
+            column: name.to_owned(),
+            suggestion: self.spec.suggest(name),
+            known: self.spec.names(),
+        }
+    }
+}
+
+fn invalid(text: &str, reason: &str) -> Error {
+    let reason = reason.lines().next().unwrap_or(reason);
+    Error::InvalidQuery { message: format!("the filter `{text}` cannot be understood: {reason}") }
+}
+
+/// Puts parameter values in the place of `$name`; each must be given and used.
+fn bind(expression: Expr, params: &[(String, Value<'static>)]) -> Result<Expr> {
+    let mut used = Vec::new();
+    expression
+        .apply(|node| {
+            if let Expr::Placeholder(placeholder) = node {
+                used.push(placeholder.id.trim_start_matches('$').to_owned());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .map_err(|e| invalid("params", &e.to_string()))?;
+    let parameter = |name: &str, message: &str| Error::QueryParameter { name: name.to_owned(), message: message.to_owned() };
+    for name in &used {
+        if !params.iter().any(|(given, _)| given == name) {
+            return Err(parameter(name, "the filter uses it and `params` does not give it"));
+        }
+    }
+    let mut values = Vec::with_capacity(params.len());
+    for (name, value) in params {
+        if !used.contains(name) {
+            return Err(parameter(name, "`params` gives it and the filter does not use it"));
+        }
+        values.push((name, value_to_scalar(value)?));
+    }
+    let bound = expression.transform_up(|node| {
+        let Expr::Placeholder(placeholder) = &node else { return Ok(Transformed::no(node)) };
+        let name = placeholder.id.trim_start_matches('$');
+        Ok(match values.iter().find(|(given, _)| given.as_str() == name) {
+            Some((_, value)) => Transformed::yes(lit(value.clone())),
+            None => Transformed::no(node),
+        })
+    });
+    Ok(bound.map_err(|e| invalid("params", &e.to_string()))?.data)
+}

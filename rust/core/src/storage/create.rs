@@ -1,0 +1,174 @@
+//! Creation, as several commits of which any prefix is repaired by the next open.
+//!
+//! The first version of the table carries the store's whole identity; the key index and the MemWAL
+//! follow. Nothing foreign is ever written to: what is there is looked at first.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatchIterator;
+use arrow::datatypes::Schema as ArrowSchema;
+use arrow::error::ArrowError;
+use lance::Dataset;
+use lance::dataset::builder::DatasetBuilder;
+use lance::dataset::mem_wal::DatasetMemWalExt;
+use lance::dataset::{WriteMode, WriteParams};
+use lance::index::DatasetIndexExt;
+use lance::io::{ObjectStoreParams, StorageOptionsAccessor};
+use lance_context_spec::{Error, OpenOptions, Result, SchemaSpec};
+use lance_index::IndexType;
+use lance_index::scalar::ScalarIndexParams;
+
+use super::base::key_index_name;
+use super::meta::Meta;
+use super::{Kind, Location, SESSION};
+use crate::codec::arrow_schema;
+use crate::error::storage;
+
+/// Two processes that create at once repair each other's half at most this often.
+const CREATE_ATTEMPTS: u32 = 8;
+
+/// What a store directory may hold before its first version exists.
+const BEFORE_FIRST_VERSION: [&str; 3] = ["_transactions", "_versions", "data"];
+
+/// Opens the dataset, creating it if it is absent and `declared`; repairs one that a crash left half made.
+pub(super) async fn open_or_create(
+    location: &Location,
+    kind: Kind,
+    declared: Option<SchemaSpec>,
+    must_exist: bool,
+    options: &OpenOptions,
+) -> Result<(Dataset, Meta)> {
+    let store = location.given.as_str();
+    if options.fsync == Some(true) {
+        return Err(Error::Unsupported { message: "`fsync=True` is not supported yet; leave it out".to_owned() });
+    }
+    let mut dataset = match load(location, options).await? {
+        Some(dataset) => dataset,
+        None if must_exist => return Err(Error::StoreNotFound { store: store.to_owned() }),
+        None => {
+            let schema = declared.clone().ok_or_else(|| Error::SchemaMissing { store: store.to_owned() })?;
+            create(location, &Meta::create(kind.name, schema, options), options).await?
+        }
+    };
+    let meta = Meta::read(store, &dataset.schema().metadata, options)?.ok_or_else(|| Error::NotAStore {
+        store: store.to_owned(),
+        message: "it is a Lance dataset without this package's metadata".to_owned(),
+    })?;
+    if meta.kind != kind.name {
+        return Err(Error::NotAStore {
+            store: store.to_owned(),
+            message: format!("it is a `{}` store, and was opened as `{}`", meta.kind, kind.name),
+        });
+    }
+    if let Some(diff) = declared.and_then(|declared| declared.diff(&meta.schema)) {
+        return Err(Error::SchemaMismatch { store: store.to_owned(), diff });
+    }
+    if !options.read_only {
+        complete(&mut dataset, store, kind).await?;
+    }
+    Ok((dataset, meta))
+}
+
+/// The dataset, or `None` where there is nothing.
+async fn load(location: &Location, options: &OpenOptions) -> Result<Option<Dataset>> {
+    if let Some(path) = &location.path
+        && is_vacant(&location.given, path)?
+    {
+        return Ok(None);
+    }
+    let mut builder = DatasetBuilder::from_uri(&location.uri).with_session(Arc::clone(&SESSION));
+    if !options.storage_options.is_empty() {
+        builder = builder.with_storage_options(options.storage_options.clone().into_iter().collect());
+    }
+    match builder.load().await {
+        Ok(dataset) => Ok(Some(dataset)),
+        Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) => Ok(None),
+        Err(e) => Err(storage(&location.given, "open")(e)),
+    }
+}
+
+/// Whether a local path holds nothing that creation would have to respect.
+fn is_vacant(store: &str, path: &Path) -> Result<bool> {
+    let failed = |e: std::io::Error| storage(store, "open")(lance::Error::from(e));
+    let foreign = |message: String| Error::NotAStore { store: store.to_owned(), message };
+    match path.metadata() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            return Err(foreign("a parent of the path is a file".to_owned()));
+        }
+        Err(e) => return Err(failed(e)),
+        Ok(found) if !found.is_dir() => return Err(foreign("it is a file".to_owned())),
+        Ok(_) => {}
+    }
+    let versions = path.join("_versions");
+    if versions.is_dir() && versions.read_dir().map_err(failed)?.next().is_some() {
+        return Ok(false);
+    }
+    for entry in path.read_dir().map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if !BEFORE_FIRST_VERSION.iter().any(|known| name == *known) {
+            return Err(foreign(format!("the directory holds `{}`", name.to_string_lossy())));
+        }
+    }
+    Ok(true)
+}
+
+/// Commits the first version: no rows, the whole identity.
+async fn create(location: &Location, meta: &Meta, options: &OpenOptions) -> Result<Dataset> {
+    let fields = arrow_schema(&meta.schema).fields().clone();
+    let schema = Arc::new(ArrowSchema::new_with_metadata(fields, meta.entries()));
+    let no_rows = RecordBatchIterator::new(Vec::<Result<_, ArrowError>>::new(), schema);
+    let mut params = WriteParams {
+        mode: WriteMode::Create,
+        enable_stable_row_ids: false,
+        session: Some(Arc::clone(&SESSION)),
+        ..WriteParams::default()
+    };
+    if !options.storage_options.is_empty() {
+        let accessor =
+            StorageOptionsAccessor::with_static_options(options.storage_options.clone().into_iter().collect());
+        params.store_params = Some(ObjectStoreParams {
+            storage_options_accessor: Some(Arc::new(accessor)),
+            ..ObjectStoreParams::default()
+        });
+    }
+    match Dataset::write(no_rows, location.uri.as_str(), Some(params)).await {
+        Ok(dataset) => Ok(dataset),
+        // Another process was faster; what it declared is compared like any stored schema.
+        Err(lance::Error::DatasetAlreadyExists { .. }) => load(location, options)
+            .await?
+            .ok_or_else(|| Error::StoreNotFound { store: location.given.clone() }),
+        Err(e) => Err(storage(&location.given, "create")(e)),
+    }
+}
+
+/// Adds what is missing behind the first version: the key index, then the MemWAL.
+async fn complete(dataset: &mut Dataset, store: &str, kind: Kind) -> Result<()> {
+    let mut attempt = 0;
+    loop {
+        let outcome = complete_once(dataset, kind).await;
+        attempt += 1;
+        match outcome {
+            Ok(()) => return Ok(()),
+            Err(e) if attempt == CREATE_ATTEMPTS => return Err(storage(store, "create")(e)),
+            // A conflict with another process that repairs or creates the same table: look again.
+            Err(_) => {
+                crate::clock::back_off(attempt).await;
+                dataset.checkout_latest().await.map_err(storage(store, "create"))?;
+            }
+        }
+    }
+}
+
+async fn complete_once(dataset: &mut Dataset, kind: Kind) -> lance::Result<()> {
+    let index = key_index_name(kind.key);
+    if !dataset.load_indices().await?.iter().any(|i| i.name == index) {
+        let params = ScalarIndexParams::default();
+        dataset.create_index(&[kind.key], IndexType::BTree, Some(index), &params, false).await?;
+    }
+    if dataset.mem_wal_index_details().await?.is_none() {
+        dataset.initialize_mem_wal().unsharded().maintained_indexes(Vec::<String>::new()).execute().await?;
+    }
+    Ok(())
+}

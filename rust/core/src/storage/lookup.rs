@@ -1,0 +1,212 @@
+//! One row by key, newest tier first, without planning a query.
+//!
+//! Memory answers from its key index, a generation from a map of key hashes that is built once (a
+//! generation never changes), the base table from its BTree. Every answer is checked against the key
+//! itself, so that a hash collision costs a read and nothing else.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
+use arrow::datatypes::UInt64Type;
+use datafusion::prelude::{Expr, ident, lit};
+use datafusion::scalar::ScalarValue;
+use futures::TryStreamExt;
+use lance::Dataset;
+use lance::dataset::ProjectionRequest;
+use lance::dataset::mem_wal::TOMBSTONE;
+use lance::dataset::mem_wal::scanner::InMemoryMemTableRef;
+use lance_context_spec::{ReadMode, Result};
+use lance_core::ROW_ADDR;
+use lance_index::metrics::NoOpMetricsCollector;
+use lance_index::scalar::{SargableQuery, SearchResult};
+use moka::future::Cache;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::base::BaseView;
+use super::scan::reorder;
+use super::snapshot::Snapshot;
+use super::{GENERATIONS, Inner, SESSION};
+use crate::error::storage;
+
+/// Memory for key maps of generations, per handle: 16 bytes a row.
+const KEY_MAP_BYTES: u64 = 64 << 20;
+
+/// What one tier knows of a key.
+enum Found {
+    Row(RecordBatch),
+    Deleted,
+    Nothing,
+}
+
+/// Key maps of generations by generation uri.
+#[derive(Debug)]
+pub(super) struct KeyMaps {
+    kept: Cache<String, Arc<KeyMap>>,
+}
+
+impl Default for KeyMaps {
+    fn default() -> Self {
+        let weigh = |uri: &String, map: &Arc<KeyMap>| u32::try_from(uri.len() + map.0.len() * 16).unwrap_or(u32::MAX);
+        Self { kept: Cache::builder().max_capacity(KEY_MAP_BYTES).weigher(weigh).build() }
+    }
+}
+
+/// Key hash and row address of each newest row of a generation, ordered by hash.
+#[derive(Debug)]
+struct KeyMap(Vec<(u64, u64)>);
+
+impl KeyMap {
+    fn addresses(&self, hash: u64) -> impl Iterator<Item = u64> + '_ {
+        let from = self.0.partition_point(|(h, _)| *h < hash);
+        self.0[from..].iter().take_while(move |(h, _)| *h == hash).map(|(_, address)| *address)
+    }
+}
+
+impl Inner {
+    pub(super) async fn get(
+        &self,
+        key: &str,
+        columns: &[String],
+        read: Option<ReadMode>,
+    ) -> Result<Option<RecordBatch>> {
+        let snapshot = self.snapshot(read).await?;
+        match self.get_snapshot(&snapshot, key, columns).await {
+            // Another process merged and collected the generation: what it held is in the base table now.
+            Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) => {
+                let snapshot = self.snapshot(read).await?;
+                self.get_snapshot(&snapshot, key, columns).await
+            }
+            outcome => outcome,
+        }
+        .map_err(storage(self.store(), "read"))
+    }
+
+    async fn get_snapshot(&self, snapshot: &Snapshot, key: &str, columns: &[String]) -> lance::Result<Option<RecordBatch>> {
+        if let Some(memory) = &snapshot.memory {
+            let mut tables: Vec<_> = std::iter::once(&memory.0.active).chain(&memory.0.frozen).collect();
+            tables.sort_by_key(|table| std::cmp::Reverse(table.generation));
+            for table in tables {
+                match probe_memory(table, key, columns)? {
+                    Found::Row(row) => return Ok(Some(row)),
+                    Found::Deleted => return Ok(None),
+                    Found::Nothing => {}
+                }
+            }
+        }
+        for generation in snapshot.shard.sstables.iter().rev() {
+            let uri = self.generation_uri(&snapshot.base, &generation.path);
+            match self.probe_generation(&snapshot.base, &uri, key, columns).await? {
+                Found::Row(row) => return Ok(Some(row)),
+                Found::Deleted => return Ok(None),
+                Found::Nothing => {}
+            }
+        }
+        self.probe_base(&snapshot.base, key, columns).await
+    }
+
+    async fn probe_generation(&self, view: &BaseView, uri: &str, key: &str, columns: &[String]) -> lance::Result<Found> {
+        let open = || GENERATIONS.get_or_open(uri, Some(Arc::clone(&SESSION)), view.dataset.store_params().cloned());
+        let map = match self.key_maps.kept.get(uri).await {
+            Some(map) => map,
+            None => {
+                let map = Arc::new(read_key_map(&*open().await?, self.kind.key).await?);
+                self.key_maps.kept.insert(uri.to_owned(), Arc::clone(&map)).await;
+                map
+            }
+        };
+        let addresses: Vec<u64> = map.addresses(xxh3_64(key.as_bytes())).collect();
+        if addresses.is_empty() {
+            return Ok(Found::Nothing);
+        }
+        let mut wanted = vec![self.kind.key.to_owned(), TOMBSTONE.to_owned()];
+        wanted.extend(columns.iter().filter(|c| *c != self.kind.key).cloned());
+        let rows = take(&open().await?, &addresses, &wanted).await?;
+        let Some(row) = matching_row(&rows, self.kind.key, key) else { return Ok(Found::Nothing) };
+        if row.column_by_name(TOMBSTONE).and_then(|c| c.as_boolean_opt()).is_some_and(|dead| dead.value(0)) {
+            return Ok(Found::Deleted);
+        }
+        Ok(Found::Row(reorder(&row, columns)?))
+    }
+
+    async fn probe_base(&self, view: &BaseView, key: &str, columns: &[String]) -> lance::Result<Option<RecordBatch>> {
+        let Some(index) = view.key_index(self.kind.key).await? else {
+            let filter: Expr = ident(self.kind.key).eq(lit(key));
+            let mut scan = view.dataset.scan();
+            scan.project(columns)?.filter_expr(filter);
+            let row = scan.try_into_batch().await?;
+            return Ok(matching_row(&row, self.kind.key, key).map(|row| reorder(&row, columns)).transpose()?);
+        };
+        let query = SargableQuery::Equals(ScalarValue::Utf8(Some(key.to_owned())));
+        let mut addresses = Vec::new();
+        for segment in &index.segments {
+            let (SearchResult::Exact(rows) | SearchResult::AtMost(rows) | SearchResult::AtLeast(rows)) =
+                segment.search(&query, &NoOpMetricsCollector).await?;
+            addresses.extend(rows.true_rows().row_addrs().into_iter().flatten().map(u64::from));
+        }
+        // The index still lists rows of fragments that a rewrite has replaced.
+        addresses.retain(|address| {
+            view.dataset.fragments().iter().any(|fragment| fragment.id == address >> 32)
+        });
+        if addresses.is_empty() {
+            return Ok(None);
+        }
+        addresses.sort_unstable();
+        let rows = take(&view.dataset, &addresses, columns).await?;
+        Ok(matching_row(&rows, self.kind.key, key).map(|row| reorder(&row, columns)).transpose()?)
+    }
+}
+
+/// The rows at `addresses` that are not deleted. `columns` must hold the key.
+async fn take(dataset: &Arc<Dataset>, addresses: &[u64], columns: &[String]) -> lance::Result<RecordBatch> {
+    let projection = ProjectionRequest::from_columns(columns, dataset.schema());
+    dataset.take_builder(addresses, projection)?.execute().await
+}
+
+fn matching_row(rows: &RecordBatch, key_column: &str, key: &str) -> Option<RecordBatch> {
+    let keys = rows.column_by_name(key_column)?.as_any().downcast_ref::<StringArray>()?;
+    let row = (0..keys.len()).rev().find(|row| keys.value(*row) == key)?;
+    Some(rows.slice(row, 1))
+}
+
+async fn read_key_map(generation: &Dataset, key: &str) -> lance::Result<KeyMap> {
+    let mut scan = generation.scan();
+    scan.project(&[key])?.with_row_address();
+    let mut rows = scan.try_into_stream().await?;
+    let mut map = Vec::new();
+    while let Some(batch) = rows.try_next().await? {
+        let keys = batch.column_by_name(key).and_then(|c| c.as_string_opt::<i32>().cloned());
+        let addresses = batch.column_by_name(ROW_ADDR).and_then(|c| c.as_primitive_opt::<UInt64Type>().cloned());
+        let (Some(keys), Some(addresses)) = (keys, addresses) else {
+            return Err(lance::Error::internal(format!("a generation has no `{key}` column of strings")));
+        };
+        map.extend(keys.iter().flatten().map(|k| xxh3_64(k.as_bytes())).zip(addresses.values().iter().copied()));
+    }
+    map.sort_unstable();
+    Ok(KeyMap(map))
+}
+
+fn probe_memory(table: &InMemoryMemTableRef, key: &str, columns: &[String]) -> lance::Result<Found> {
+    let visible = table.index_store.visible_count();
+    let Some(last) = visible.checked_sub(1).and_then(|i| table.batch_store.get(i)) else { return Ok(Found::Nothing) };
+    let rows = last.row_offset + last.num_rows as u64;
+    let Some(max_row) = rows.checked_sub(1) else { return Ok(Found::Nothing) };
+    let wanted = [ScalarValue::Utf8(Some(key.to_owned()))];
+    let Some(position) = table.index_store.pk_newest_visible(&wanted, max_row) else { return Ok(Found::Nothing) };
+    // Batches lie one behind another: the wanted one is the last that starts at or before the position.
+    let (mut low, mut high) = (0, visible);
+    while high - low > 1 {
+        let middle = usize::midpoint(low, high);
+        match table.batch_store.get(middle) {
+            Some(batch) if batch.row_offset <= position => low = middle,
+            _ => high = middle,
+        }
+    }
+    let Some(batch) = table.batch_store.get(low) else { return Ok(Found::Nothing) };
+    #[expect(clippy::cast_possible_truncation, reason = "a position within one batch")]
+    let row = batch.data.slice((position - batch.row_offset) as usize, 1);
+    let dead = row.column_by_name(TOMBSTONE).and_then(|c| c.as_any().downcast_ref::<BooleanArray>());
+    if dead.is_some_and(|dead| dead.value(0)) {
+        return Ok(Found::Deleted);
+    }
+    Ok(Found::Row(reorder(&row, columns)?))
+}

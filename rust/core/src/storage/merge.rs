@@ -1,0 +1,117 @@
+//! Folding generations into the base table.
+//!
+//! The rows and the mark "merged up to generation N" are one commit, so that a crash before it leaves
+//! the generations in force and a crash behind it leaves generations that every reader skips. What
+//! follows (index, trim, collection) is repeated by the next merge if it did not happen.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::TryStreamExt;
+use lance::Dataset;
+use lance::dataset::mem_wal::{LsmScanner, ShardSnapshot, arrow_schema_with_field_ids};
+use lance::dataset::{MergeInsertBuilder, WhenMatched, WhenNotMatched};
+use lance::index::DatasetIndexExt;
+use lance_context_spec::{MergeReport, Result};
+use lance_index::mem_wal::CompactedSsTable;
+use lance_index::optimize::OptimizeOptions;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::base::{BaseView, key_index_name};
+use super::writer::Writer;
+use super::{Inner, SESSION};
+use crate::error::storage;
+
+/// Index segments above this number are folded into one.
+const INDEX_SEGMENTS: usize = 8;
+
+/// Merges every sealed generation, then removes what became superfluous.
+pub(super) async fn merge(inner: &Inner, writer: &Writer) -> Result<MergeReport> {
+    let _one_at_a_time = inner.merging.lock().await;
+    let failed = storage(inner.store(), "merge");
+    let Some(manifest) = inner.shard.manifest().await? else {
+        let version = inner.base.latest().await?.dataset.version().version;
+        return Ok(MergeReport { version, ..MergeReport::default() });
+    };
+    let view = inner.base.latest().await?;
+    let mut pending = ShardSnapshot::new(inner.shard_id).with_current_generation(manifest.current_generation);
+    for sealed in manifest.sstables.iter().filter(|s| s.generation > view.merged) {
+        pending = pending.with_sstable(sealed.generation, sealed.path.clone());
+    }
+    let generations = pending.sstables.len();
+    let rows = match pending.sstables.iter().map(|s| s.generation).max() {
+        None => 0,
+        Some(upto) => match commit(inner, &view, pending, upto).await {
+            Ok((dataset, rows)) => {
+                index(dataset, inner.kind.key).await.map_err(&failed)?;
+                rows
+            }
+            // Another process merged the same generations first; there is nothing left to do.
+            Err(e) if e.to_string().contains("Stale SSTable compaction") => 0,
+            Err(e) => return Err(failed(e)),
+        },
+    };
+    let view = inner.base.latest().await?;
+    if manifest.sstables.iter().any(|s| s.generation <= view.merged) {
+        writer.trim(view.merged).await?;
+    }
+    inner.collect().await?;
+    Ok(MergeReport { generations, rows, deleted: 0, version: view.dataset.version().version })
+}
+
+/// Commits the newest rows of `pending` and the mark that they are merged.
+async fn commit(inner: &Inner, view: &BaseView, pending: ShardSnapshot, upto: u64) -> lance::Result<(Dataset, u64)> {
+    let dataset = &view.dataset;
+    let key = inner.kind.key;
+    let schema = Arc::new(arrow::datatypes::Schema::from(dataset.schema()));
+    let keys = vec![key.to_owned()];
+    let scanner = LsmScanner::without_base_table(schema, dataset.uri(), vec![pending], keys.clone())
+        .with_identity_schema(Arc::new(arrow_schema_with_field_ids(dataset.schema())))
+        .with_session(Arc::clone(&SESSION))
+        .with_sstable_cache(Inner::generation_cache());
+    let scanner = match dataset.store_params() {
+        Some(params) => scanner.with_store_params(params.clone()),
+        None => scanner,
+    };
+    let rows = first_of_each_key(Box::pin(scanner.try_into_stream()).await?, key);
+    let mut builder = MergeInsertBuilder::try_new(Arc::clone(dataset), keys)?;
+    builder
+        .when_matched(WhenMatched::UpdateAll)
+        .when_not_matched(WhenNotMatched::InsertAll)
+        .mark_sstables_as_compacted(vec![CompactedSsTable::new(inner.shard_id, upto)]);
+    let (merged, stats) = Box::pin(builder.try_build()?.execute(rows)).await?;
+    Ok((merged.as_ref().clone(), stats.num_inserted_rows + stats.num_updated_rows))
+}
+
+/// Keeps the first row of each key; generations come newest first. Lance can hand out an older version
+/// as well when a generation's key index is partial, and merging it would make the duplicate permanent.
+fn first_of_each_key(rows: SendableRecordBatchStream, key: &'static str) -> SendableRecordBatchStream {
+    let schema = rows.schema();
+    let mut seen = HashSet::new();
+    let kept = rows.and_then(move |batch| {
+        let kept = keep_unseen(&batch, key, &mut seen);
+        async move { kept }
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, kept))
+}
+
+fn keep_unseen(batch: &RecordBatch, key: &str, seen: &mut HashSet<u128>) -> Result<RecordBatch, DataFusionError> {
+    let Some(keys) = batch.column_by_name(key).and_then(|c| c.as_string_opt::<i32>()) else {
+        return Err(DataFusionError::Internal(format!("merged rows have no `{key}` column of strings")));
+    };
+    let unseen: BooleanArray = keys.iter().map(|k| Some(seen.insert(xxh3_128(k.unwrap_or_default().as_bytes())))).collect();
+    Ok(filter_record_batch(batch, &unseen)?)
+}
+
+/// Brings the key index up to the merged rows.
+async fn index(mut dataset: Dataset, key: &str) -> lance::Result<()> {
+    let name = key_index_name(key);
+    let segments = dataset.load_indices().await?.iter().filter(|i| i.name == name).count();
+    let options = if segments > INDEX_SEGMENTS { OptimizeOptions::merge(segments) } else { OptimizeOptions::append() };
+    dataset.optimize_indices(&options.index_names(vec![name])).await
+}

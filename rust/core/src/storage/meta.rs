@@ -1,0 +1,120 @@
+//! What a store persists about itself, in the schema metadata of its dataset.
+//!
+//! Written with the first version of the table, so that a table either has all of it or is not a store
+//! of ours. The values belong to the store: an explicit option that contradicts one is an error.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use lance_context_spec::{Error, OpenOptions, Result, SchemaSpec};
+
+const FORMAT: &str = "lance-context:format";
+const KIND: &str = "lance-context:kind";
+const SCHEMA: &str = "lance-context:schema";
+const SEAL_ON_ADD: &str = "lance-context:seal_on_add";
+const FSYNC: &str = "lance-context:fsync";
+const GC_GRACE_MS: &str = "lance-context:gc_grace_ms";
+
+/// The format this code writes; a greater one is refused.
+const FORMAT_VERSION: u32 = 1;
+
+const DEFAULT_GC_GRACE: Duration = Duration::from_secs(300);
+
+/// The persisted identity and promises of a store.
+#[derive(Debug, Clone)]
+pub struct Meta {
+    /// Which kind of store it is.
+    pub kind: String,
+    /// Its schema.
+    pub schema: SchemaSpec,
+    /// Whether an add seals.
+    pub seal_on_add: bool,
+    /// Whether an add syncs to the device.
+    pub fsync: bool,
+    /// How long superseded files stay.
+    pub gc_grace: Duration,
+}
+
+impl Meta {
+    /// What a new store will persist.
+    pub fn create(kind: &str, schema: SchemaSpec, options: &OpenOptions) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            schema,
+            seal_on_add: options.seal_on_add.unwrap_or(false),
+            fsync: options.fsync.unwrap_or(false),
+            gc_grace: options.gc_grace.unwrap_or(DEFAULT_GC_GRACE),
+        }
+    }
+
+    /// The metadata entries that carry it.
+    pub fn entries(&self) -> HashMap<String, String> {
+        HashMap::from([
+            (FORMAT.to_owned(), FORMAT_VERSION.to_string()),
+            (KIND.to_owned(), self.kind.clone()),
+            (SCHEMA.to_owned(), self.schema.to_json()),
+            (SEAL_ON_ADD.to_owned(), self.seal_on_add.to_string()),
+            (FSYNC.to_owned(), self.fsync.to_string()),
+            (GC_GRACE_MS.to_owned(), self.gc_grace.as_millis().to_string()),
+        ])
+    }
+
+    /// Reads it back. `Ok(None)`: the table is not a store of ours. A missing option takes the caller's
+    /// value for this handle; a contradicted one is [`Error::OptionMismatch`].
+    pub fn read(store: &str, entries: &HashMap<String, String>, options: &OpenOptions) -> Result<Option<Self>> {
+        let (Some(format), Some(kind), Some(schema)) = (entries.get(FORMAT), entries.get(KIND), entries.get(SCHEMA))
+        else {
+            return Ok(None);
+        };
+        if format.parse::<u32>().map_or(true, |f| f > FORMAT_VERSION) {
+            return Err(Error::Damaged {
+                store: store.to_owned(),
+                message: format!("it has format `{format}` and this version reads up to {FORMAT_VERSION}; upgrade lance-context"),
+                source: None,
+            });
+        }
+        let damaged = |key: &str, value: &str| Error::Damaged {
+            store: store.to_owned(),
+            message: format!("its metadata `{key}` holds `{value}`"),
+            source: None,
+        };
+        let schema = SchemaSpec::parse(schema).map_err(|e| damaged(SCHEMA, &e.to_string()))?;
+        let defaults = Self::create(kind, schema, options);
+        let flag = |key: &str, default: bool| match entries.get(key) {
+            None => Ok(default),
+            Some(text) => text.parse().map_err(|_| damaged(key, text)),
+        };
+        let gc_grace = match entries.get(GC_GRACE_MS) {
+            None => defaults.gc_grace,
+            Some(text) => Duration::from_millis(text.parse().map_err(|_| damaged(GC_GRACE_MS, text))?),
+        };
+        let seal_on_add = flag(SEAL_ON_ADD, defaults.seal_on_add)?;
+        let fsync = flag(FSYNC, defaults.fsync)?;
+        agree(store, "seal_on_add", seal_on_add, options.seal_on_add, |v| python_bool(*v))?;
+        agree(store, "fsync", fsync, options.fsync, |v| python_bool(*v))?;
+        agree(store, "gc_grace", gc_grace, options.gc_grace, |v| format!("{} s", v.as_secs_f64()))?;
+        Ok(Some(Self { seal_on_add, fsync, gc_grace, ..defaults }))
+    }
+}
+
+fn python_bool(value: bool) -> String {
+    if value { "True".to_owned() } else { "False".to_owned() }
+}
+
+fn agree<T: PartialEq>(
+    store: &str,
+    option: &'static str,
+    stored: T,
+    given: Option<T>,
+    show: impl Fn(&T) -> String,
+) -> Result<()> {
+    match given {
+        Some(given) if given != stored => Err(Error::OptionMismatch {
+            store: store.to_owned(),
+            option,
+            stored: show(&stored),
+            given: show(&given),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,317 @@
+//! The one storage path: everything that touches lance.
+//!
+//! A [`StorageBase`] is one dataset with a key column: rows are added by key, the newest wins. Adds go
+//! through one writer task ([`writer`]) that groups concurrent callers into one WAL write and is the
+//! only place that seals. Reads assemble a [`snapshot`] in an order that cannot lose rows to a
+//! concurrent seal, merge or collection. [`merge`] folds generations into the base table and removes
+//! what no reader can need any more.
+
+mod base;
+mod collect;
+mod create;
+mod location;
+mod lookup;
+mod merge;
+mod meta;
+mod scan;
+mod shard;
+mod snapshot;
+mod tail;
+mod writer;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::RecordBatch;
+use datafusion::prelude::Expr;
+use lance::dataset::mem_wal::scanner::{DatasetCache, SsTableCache};
+use lance::session::Session;
+use lance_context_spec::{Error, MergeReport, OpenOptions, ReadMode, Result, SchemaSpec, Stats};
+use uuid::Uuid;
+
+pub use location::Location;
+pub use scan::Scan;
+
+use crate::error::storage;
+use crate::task;
+use base::{Base, BaseView};
+use collect::Retired;
+use lookup::KeyMaps;
+use meta::Meta;
+use shard::Shard;
+use tail::TailCache;
+use writer::{Resident, Writer};
+
+/// One atomic add takes at most this many rows.
+pub const MAX_ADD_ROWS: usize = 100_000;
+
+/// One atomic add takes at most this many bytes, unless it is a single row.
+pub const MAX_ADD_BYTES: usize = 256 << 20;
+
+/// Caches of metadata and index pages, shared by all stores of the process.
+static SESSION: LazyLock<Arc<Session>> =
+    LazyLock::new(|| Arc::new(Session::new(256 << 20, 256 << 20, Arc::default())));
+
+/// Opened generations, shared by all stores of the process.
+static GENERATIONS: LazyLock<Arc<SsTableCache>> = LazyLock::new(|| Arc::new(SsTableCache::new(512)));
+
+/// What a kind of store tells the storage about itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// Its name, persisted.
+    pub name: &'static str,
+    /// The column by which rows replace each other.
+    pub key: &'static str,
+}
+
+/// One dataset with a key column. Cheap to share behind an `Arc`; all methods take `&self`.
+///
+/// Dropping it without [`StorageBase::close`] lets its writer task seal and end in the background.
+#[derive(Debug)]
+pub struct StorageBase {
+    inner: Arc<Inner>,
+    writer: Writer,
+}
+
+/// What the handle, its writer task and its reads share.
+#[derive(Debug)]
+struct Inner {
+    location: Location,
+    kind: Kind,
+    meta: Meta,
+    spec: Arc<SchemaSpec>,
+    read_only: bool,
+    default_read: ReadMode,
+    shard_id: Uuid,
+    base: Base,
+    shard: Shard,
+    /// Last WAL position that was durable when the handle was opened: what a sealed read may show of
+    /// the unsealed tail.
+    opened_at: u64,
+    overlay: TailCache,
+    tail: TailCache,
+    key_maps: KeyMaps,
+    resident: Resident,
+    merging: tokio::sync::Mutex<()>,
+    retired: Retired,
+    closed: AtomicBool,
+}
+
+impl StorageBase {
+    /// Opens the store at `location`, creating it when `declared` is given and nothing is there.
+    ///
+    /// Opening claims nothing: a live writer elsewhere is not disturbed, and what a dead one left
+    /// durable is readable at once.
+    ///
+    /// # Errors
+    /// [`Error::SchemaMissing`] or [`Error::StoreNotFound`] when nothing is there,
+    /// [`Error::NotAStore`] for anything foreign (not a byte of it is changed),
+    /// [`Error::SchemaMismatch`] and [`Error::OptionMismatch`] when the declaration differs.
+    pub async fn open(
+        location: Location,
+        kind: Kind,
+        declared: Option<SchemaSpec>,
+        must_exist: bool,
+        options: OpenOptions,
+    ) -> Result<Self> {
+        let (dataset, meta) = create::open_or_create(&location, kind, declared, must_exist, &options).await?;
+        let store = location.given.as_str();
+        let shard_id = Uuid::new_v5(&Uuid::NAMESPACE_OID, b"shard-0");
+        let object_store = dataset.object_store(None).await.map_err(storage(store, "open"))?;
+        let base_path = dataset.branch_location().path;
+        let shard = Shard::new(store, object_store, base_path, shard_id);
+        let opened_at = shard.durable_position().await?;
+        let base = Base::new(store, dataset, shard_id, meta.gc_grace).await?;
+        let inner = Arc::new(Inner {
+            kind,
+            spec: Arc::new(meta.schema.clone()),
+            read_only: options.read_only,
+            default_read: options.read,
+            shard_id,
+            base,
+            shard,
+            opened_at,
+            overlay: TailCache::default(),
+            tail: TailCache::default(),
+            key_maps: KeyMaps::default(),
+            resident: Resident::default(),
+            merging: tokio::sync::Mutex::default(),
+            retired: Retired::default(),
+            closed: AtomicBool::new(false),
+            location,
+            meta,
+        });
+        let writer = Writer::start(Arc::clone(&inner));
+        Ok(Self { inner, writer })
+    }
+
+    /// The uri as the caller gave it.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        &self.inner.location.given
+    }
+
+    /// The persisted schema.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<SchemaSpec> {
+        &self.inner.spec
+    }
+
+    /// Whether [`StorageBase::close`] was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::Acquire)
+    }
+
+    /// Rows that this handle made durable and did not seal yet. No I/O.
+    #[must_use]
+    pub fn unsealed_rows(&self) -> u64 {
+        self.inner.resident.unsealed_rows()
+    }
+
+    /// Writes `batch` durably; when it returns, the rows survive a crash of the process, and with
+    /// `seal_on_add` every reader sees them. Atomic: all rows or none. The newest row of a key wins,
+    /// within the batch too.
+    ///
+    /// Cancellation: once the batch is handed to the writer task it is written whole, whether or not
+    /// the caller still waits. Repeating it is safe.
+    ///
+    /// # Errors
+    /// [`Error::BatchTooLarge`] above [`MAX_ADD_ROWS`] or [`MAX_ADD_BYTES`], [`Error::WriterFenced`]
+    /// when another writer keeps the shard, [`Error::Storage`] when the outcome is unknown.
+    pub async fn add(&self, batch: RecordBatch) -> Result<()> {
+        self.inner.check_writable("add")?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let too_large = |got: String, limit: String| Err(Error::BatchTooLarge { got, limit });
+        if batch.num_rows() > MAX_ADD_ROWS {
+            return too_large(format!("{} rows", batch.num_rows()), format!("{MAX_ADD_ROWS} rows"));
+        }
+        if batch.num_rows() > 1 && batch.get_array_memory_size() > MAX_ADD_BYTES {
+            return too_large(format!("{} bytes", batch.get_array_memory_size()), format!("{MAX_ADD_BYTES} bytes"));
+        }
+        self.writer.add(batch).await
+    }
+
+    /// Seals every durable row of the shard, other writers' leftovers too, and waits for it.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when the generation could not be written; the rows stay durable.
+    pub async fn flush(&self) -> Result<()> {
+        self.inner.check_writable("flush")?;
+        self.writer.flush().await
+    }
+
+    /// Folds the sealed generations into the base table.
+    ///
+    /// # Errors
+    /// [`Error::Storage`]; a merge that failed half-way is finished by the next one.
+    pub async fn merge(&self) -> Result<MergeReport> {
+        self.inner.check_writable("merge")?;
+        let inner = Arc::clone(&self.inner);
+        let writer = self.writer.clone();
+        task::join(task::spawn(async move { merge::merge(&inner, &writer).await })).await
+    }
+
+    /// Seals, ends the writer task, and refuses everything afterwards. Closing twice is fine.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] when the last rows could not be sealed; they stay durable.
+    pub async fn close(&self) -> Result<()> {
+        if self.inner.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.writer.close().await
+    }
+
+    /// The live rows that fulfil `scan`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`] for a filter that fails on the data, [`Error::Storage`].
+    pub async fn list(&self, scan: Scan) -> Result<Vec<RecordBatch>> {
+        self.inner.check_open()?;
+        let inner = Arc::clone(&self.inner);
+        task::join(task::spawn(async move { inner.list(scan).await })).await
+    }
+
+    /// How many live rows fulfil `filter`.
+    ///
+    /// # Errors
+    /// As [`StorageBase::list`].
+    pub async fn count(&self, filter: Option<Expr>, read: Option<ReadMode>) -> Result<u64> {
+        self.inner.check_open()?;
+        let inner = Arc::clone(&self.inner);
+        task::join(task::spawn(async move { inner.count(filter, read).await })).await
+    }
+
+    /// The live row with `key`, as a one-row batch of `columns`.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn get(&self, key: &str, columns: Vec<String>, read: Option<ReadMode>) -> Result<Option<RecordBatch>> {
+        self.inner.check_open()?;
+        let inner = Arc::clone(&self.inner);
+        let key = key.to_owned();
+        task::join(task::spawn(async move { inner.get(&key, &columns, read).await })).await
+    }
+
+    /// What is known of the store.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn stats(&self) -> Result<Stats> {
+        self.inner.check_open()?;
+        let inner = Arc::clone(&self.inner);
+        task::join(task::spawn(async move { inner.stats().await })).await
+    }
+}
+
+impl Inner {
+    fn store(&self) -> &str {
+        &self.location.given
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed { store: self.store().to_owned() });
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self, operation: &'static str) -> Result<()> {
+        self.check_open()?;
+        if self.read_only {
+            return Err(Error::ReadOnly { store: self.store().to_owned(), operation });
+        }
+        Ok(())
+    }
+
+    /// Path of a generation's dataset, the key of every cache about it.
+    fn generation_uri(&self, view: &BaseView, path: &str) -> String {
+        let root = view.dataset.uri().trim_end_matches('/');
+        format!("{root}/_mem_wal/{}/{path}", self.shard_id)
+    }
+
+    fn generation_cache() -> Arc<dyn DatasetCache> {
+        Arc::clone(&*GENERATIONS) as Arc<dyn DatasetCache>
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        let manifest = self.shard.manifest().await?;
+        let view = self.base.latest().await?;
+        let merged = view.merged;
+        let (wal_entries, wal_bytes) = self.shard.wal_size().await?;
+        let base_rows = view.dataset.count_rows(None).await.map_err(storage(self.store(), "stats"))?;
+        Ok(Stats {
+            base_rows: base_rows as u64,
+            generations: manifest.map_or(0, |m| m.sstables.iter().filter(|s| s.generation > merged).count()),
+            unsealed_rows: self.resident.unsealed_rows(),
+            wal_bytes,
+            wal_entries,
+            version: view.dataset.version().version,
+            seal_on_add: self.meta.seal_on_add,
+            fsync: self.meta.fsync,
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! The unsealed tail of the WAL as an in-memory memtable, read without a claim.
+//!
+//! The tail is always a complete suffix of the WAL, so it holds the newest version of every key in it.
+//! It is kept between reads and continued while nothing is sealed.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use lance::dataset::mem_wal::scanner::{InMemoryMemTableRef, InMemoryMemTables};
+use lance::dataset::mem_wal::write::{BatchStore, IndexStore};
+use lance::dataset::mem_wal::{arrow_schema_with_field_ids, relax_non_pk_nullability, schema_with_tombstone};
+use lance_context_spec::{Error, Result};
+use lance_index::mem_wal::ShardManifest;
+use tokio::sync::Mutex;
+
+use super::Inner;
+use super::base::BaseView;
+
+/// Slots for batches beyond those first read, before the tail is rebuilt.
+const SPARE_BATCHES: usize = 1024;
+
+/// The kept tail.
+#[derive(Debug, Default)]
+pub(super) struct TailCache {
+    kept: Mutex<Option<Tail>>,
+}
+
+struct Tail {
+    /// The manifest's replay position that the tail starts behind.
+    after: u64,
+    /// The next position to read.
+    next: u64,
+    batches: Arc<BatchStore>,
+    index: Arc<IndexStore>,
+    schema: SchemaRef,
+}
+
+impl std::fmt::Debug for Tail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tail").field("after", &self.after).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl TailCache {
+    /// Lets go of the rows: they are sealed.
+    pub async fn clear(&self) {
+        *self.kept.lock().await = None;
+    }
+
+    /// The rows behind `manifest`'s replay position, up to WAL position `until`; `None` if there are none.
+    pub async fn load(
+        &self,
+        inner: &Inner,
+        view: &BaseView,
+        manifest: &ShardManifest,
+        until: u64,
+    ) -> Result<Option<InMemoryMemTables>> {
+        let after = manifest.replay_after_wal_entry_position;
+        let mut kept = self.kept.lock().await;
+        if kept.as_ref().is_some_and(|tail| tail.after != after) {
+            *kept = None;
+        }
+        let mut next = kept.as_ref().map_or(after + 1, |tail| tail.next);
+        let mut read = Vec::new();
+        while next <= until {
+            let Some(entry) = inner.shard.entry(next).await? else { break };
+            read.extend(entry.batches);
+            next += 1;
+        }
+        let room = kept.as_ref().map_or(0, |tail| tail.batches.remaining_capacity());
+        if read.len() > room {
+            let earlier = kept.take().map_or_else(Vec::new, |tail| tail.stored());
+            read = earlier.into_iter().chain(read).collect();
+            *kept = Some(Tail::new(inner, view, after, read.len() + SPARE_BATCHES)?);
+        }
+        let Some(tail) = kept.as_mut() else { return Ok(None) };
+        tail.append(read)?;
+        tail.next = next;
+        Ok((!tail.batches.is_empty()).then(|| tail.memtables(manifest.current_generation)))
+    }
+}
+
+impl Tail {
+    fn new(inner: &Inner, view: &BaseView, after: u64, capacity: usize) -> Result<Self> {
+        let key = inner.kind.key;
+        let table = view.dataset.schema();
+        let field = table.field(key).ok_or_else(|| internal(format!("the base table has no column `{key}`")))?;
+        let mut index = IndexStore::new();
+        index.enable_pk_index(&[(key.to_owned(), field.id)]);
+        let stored = schema_with_tombstone(&arrow_schema_with_field_ids(table));
+        Ok(Self {
+            after,
+            next: after + 1,
+            batches: Arc::new(BatchStore::with_capacity(capacity)),
+            index: Arc::new(index),
+            schema: relax_non_pk_nullability(&stored, &[key.to_owned()]),
+        })
+    }
+
+    fn stored(&self) -> Vec<RecordBatch> {
+        (0..self.batches.len()).filter_map(|i| self.batches.get(i).map(|b| b.data.clone())).collect()
+    }
+
+    fn append(&mut self, read: Vec<RecordBatch>) -> Result<()> {
+        let first = self.batches.len();
+        for batch in read {
+            // The entry's schema differs from the table's in metadata alone.
+            let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())
+                .map_err(|e| internal(format!("a WAL entry has another schema than the table: {e}")))?;
+            self.batches.append(batch).map_err(|_| internal("the tail is full".to_owned()))?;
+        }
+        let appended: Vec<_> = (first..self.batches.len()).filter_map(|i| self.batches.get(i).cloned()).collect();
+        self.index.insert_batches(&appended).map_err(|e| internal(format!("the tail cannot be indexed: {e}")))
+    }
+
+    /// The generation must be above every sealed one: the one that the next seal will get.
+    fn memtables(&self, generation: u64) -> InMemoryMemTables {
+        InMemoryMemTables {
+            active: InMemoryMemTableRef {
+                batch_store: Arc::clone(&self.batches),
+                index_store: Arc::clone(&self.index),
+                schema: Arc::clone(&self.schema),
+                generation,
+            },
+            frozen: Vec::new(),
+        }
+    }
+}
+
+fn internal(message: String) -> Error {
+    Error::Internal { message, source: None }
+}

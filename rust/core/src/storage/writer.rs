@@ -1,0 +1,419 @@
+//! The writer task: the only place that claims a shard, puts rows, and seals.
+//!
+//! One task owns the order of puts and seals, so that a seal never overtakes a put (lance would export
+//! a partial key index). Callers that arrive while a WAL write is under way are written together by the
+//! next one. The lance writer is opened by the first write and kept; a fence by another writer is
+//! answered by claiming the shard again, a bounded number of times.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use lance::dataset::mem_wal::{DatasetMemWalExt, ShardWriter, ShardWriterConfig};
+use lance_context_spec::{Error, Result};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS};
+use crate::error::{fenced_by_peer, lost_claim, replicate, storage};
+use crate::{clock, task};
+
+/// Adds that may wait for the task before callers wait for a place.
+const QUEUE: usize = 1024;
+
+/// Batches smaller than this in sum are copied into one; larger ones are handed on as they are.
+const CONCAT_BYTES: usize = 4 << 20;
+
+/// A memtable is sealed at this many batches, rows or bytes.
+const SEAL_BATCHES: usize = 8_000;
+const SEAL_ROWS: usize = MAX_ADD_ROWS;
+const SEAL_BYTES: usize = MAX_ADD_BYTES;
+
+/// Fences answered by a new claim before the caller gets the error.
+const CLAIM_ATTEMPTS: u32 = 12;
+
+/// Lance retries a failing seal for ever; after this long it counts as failed.
+const SEAL_TIMEOUT: Duration = Duration::from_secs(60);
+
+type Reply = oneshot::Sender<Result<()>>;
+
+#[derive(Debug)]
+enum Command {
+    Add(RecordBatch, Reply),
+    Flush(Reply),
+    /// Drop merged generations, up to this one, from the shard manifest.
+    Trim(u64, Reply),
+    Close(Reply),
+}
+
+/// The sending half: hands work to the task and waits for its reply.
+#[derive(Debug, Clone)]
+pub(super) struct Writer {
+    store: String,
+    commands: mpsc::Sender<Command>,
+}
+
+/// The open lance writer, as reads see it.
+#[derive(Default)]
+pub(super) struct Resident {
+    writer: RwLock<Option<Arc<ShardWriter>>>,
+    unsealed_rows: AtomicU64,
+}
+
+impl std::fmt::Debug for Resident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let epoch = self.writer().map(|writer| writer.epoch());
+        f.debug_struct("Resident").field("epoch", &epoch).field("unsealed_rows", &self.unsealed_rows).finish()
+    }
+}
+
+impl Resident {
+    /// The open writer, if this handle has one.
+    pub fn writer(&self) -> Option<Arc<ShardWriter>> {
+        self.writer.read().ok()?.clone()
+    }
+
+    pub fn unsealed_rows(&self) -> u64 {
+        self.unsealed_rows.load(Ordering::Acquire)
+    }
+
+    fn replace(&self, writer: Option<Arc<ShardWriter>>) {
+        if let Ok(mut slot) = self.writer.write() {
+            *slot = writer;
+        }
+    }
+}
+
+impl Writer {
+    /// Starts the task. It claims nothing until the first command.
+    pub fn start(inner: Arc<Inner>) -> Self {
+        let (commands, queue) = mpsc::channel(QUEUE);
+        let store = inner.store().to_owned();
+        let lane = Lane { inner, rows: 0, batches: 0, bytes: 0 };
+        drop(task::spawn(lane.run(queue)));
+        Self { store, commands }
+    }
+
+    pub async fn add(&self, batch: RecordBatch) -> Result<()> {
+        self.ask(|reply| Command::Add(batch, reply)).await
+    }
+
+    pub async fn flush(&self) -> Result<()> {
+        self.ask(Command::Flush).await
+    }
+
+    pub async fn trim(&self, merged: u64) -> Result<()> {
+        self.ask(|reply| Command::Trim(merged, reply)).await
+    }
+
+    pub async fn close(&self) -> Result<()> {
+        self.ask(Command::Close).await
+    }
+
+    async fn ask(&self, command: impl FnOnce(Reply) -> Command) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || Error::Closed { store: self.store.clone() };
+        self.commands.send(command(reply)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+/// The task's own state: what the active memtable holds.
+struct Lane {
+    inner: Arc<Inner>,
+    rows: usize,
+    batches: usize,
+    bytes: usize,
+}
+
+impl Lane {
+    async fn run(mut self, mut queue: mpsc::Receiver<Command>) {
+        let mut carried = None;
+        loop {
+            let command = match carried.take() {
+                Some(command) => command,
+                None => match queue.recv().await {
+                    Some(command) => command,
+                    None => break,
+                },
+            };
+            match command {
+                Command::Add(batch, reply) => {
+                    let mut group = vec![(batch, reply)];
+                    carried = gather(&mut queue, &mut group);
+                    self.add(group).await;
+                }
+                Command::Flush(reply) => answer(reply, self.flush().await),
+                Command::Trim(merged, reply) => answer(reply, self.trim(merged).await),
+                Command::Close(reply) => {
+                    queue.close();
+                    answer(reply, self.close().await);
+                }
+            }
+        }
+        // The handle was dropped without a close: seal for the readers, best effort.
+        if let Err(error) = self.close().await {
+            tracing::warn!(store = %self.inner.store(), %error, "rows stay durable and unsealed");
+        }
+    }
+
+    /// Writes a group as one WAL entry and tells every caller.
+    async fn add(&mut self, group: Vec<(RecordBatch, Reply)>) {
+        let (batches, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        let mut outcome = self.put(&batches).await;
+        if outcome.is_ok() && self.inner.meta.seal_on_add {
+            outcome = self.seal().await;
+        }
+        let mut replies = replies.into_iter();
+        let first = replies.next();
+        for reply in replies {
+            answer(reply, outcome.as_ref().map(|()| ()).map_err(replicate));
+        }
+        if let Some(reply) = first {
+            answer(reply, outcome);
+        }
+    }
+
+    async fn put(&mut self, group: &[RecordBatch]) -> Result<()> {
+        let batches = coalesce(group)?;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let bytes: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+        let full = self.rows + rows > SEAL_ROWS
+            || self.batches + batches.len() > SEAL_BATCHES
+            || self.bytes.saturating_add(bytes) > SEAL_BYTES;
+        if full && self.rows > 0 {
+            self.seal().await?;
+        }
+        for attempt in 0..CLAIM_ATTEMPTS {
+            let writer = self.writer().await?;
+            match put_durably(&writer, batches.clone()).await {
+                Ok(()) => {
+                    self.grow(rows, batches.len(), bytes);
+                    return Ok(());
+                }
+                // The fenced put is not in the WAL; it is written anew behind the other writer's rows.
+                Err(e) if fenced_by_peer(&e) => {
+                    self.discard().await;
+                    clock::back_off(attempt).await;
+                }
+                Err(e) => {
+                    self.discard().await;
+                    return Err(storage(self.inner.store(), "add")(e));
+                }
+            }
+        }
+        Err(self.fenced())
+    }
+
+    fn grow(&mut self, rows: usize, batches: usize, bytes: usize) {
+        self.rows += rows;
+        self.batches += batches;
+        self.bytes += bytes;
+        self.inner.resident.unsealed_rows.store(self.rows as u64, Ordering::Release);
+    }
+
+    fn reset(&mut self) {
+        (self.rows, self.batches, self.bytes) = (0, 0, 0);
+        self.inner.resident.unsealed_rows.store(0, Ordering::Release);
+    }
+
+    fn fenced(&self) -> Error {
+        Error::WriterFenced { store: self.inner.store().to_owned(), attempts: CLAIM_ATTEMPTS }
+    }
+
+    /// The open writer, claiming the shard if there is none. What a claim replays is sealed at once, so
+    /// that unsealed rows do not pile up over many short-lived processes.
+    async fn writer(&mut self) -> Result<Arc<ShardWriter>> {
+        for attempt in 0..CLAIM_ATTEMPTS {
+            if let Some(writer) = self.inner.resident.writer() {
+                return Ok(writer);
+            }
+            let view = self.inner.base.latest().await?;
+            match Box::pin(view.dataset.mem_wal_writer(self.inner.shard_id, self.config())).await {
+                Ok(writer) => {
+                    let writer = Arc::new(writer);
+                    self.inner.resident.replace(Some(Arc::clone(&writer)));
+                    let memory = writer.in_memory_memtable_refs().await.map_err(storage(self.inner.store(), "claim"))?;
+                    let replayed = &memory.active.batch_store;
+                    if !replayed.is_empty() {
+                        self.grow(replayed.total_rows(), replayed.len(), replayed.row_bytes());
+                        self.seal().await?;
+                    }
+                }
+                Err(e) if lost_claim(&e) => clock::back_off(attempt).await,
+                Err(e) => return Err(storage(self.inner.store(), "claim")(e)),
+            }
+        }
+        Err(self.fenced())
+    }
+
+    fn config(&self) -> ShardWriterConfig {
+        // Lance must never seal on its own: its thresholds lie above what this task lets a memtable
+        // reach. They bound what a reopen can replay, so they may only ever be raised.
+        ShardWriterConfig::new(self.inner.shard_id)
+            .with_max_wal_buffer_size(1)
+            .with_max_memtable_rows(2 * SEAL_ROWS)
+            .with_max_memtable_batches(2 * SEAL_BATCHES)
+            .with_max_memtable_size(4 << 30)
+            .with_max_unflushed_memtable_bytes(16 << 30)
+            .with_stats_log_interval(None)
+    }
+
+    /// Seals what this or a dead writer left durable. Claims only if there is something to seal.
+    async fn flush(&mut self) -> Result<()> {
+        if self.inner.resident.writer().is_none() && !self.inner.has_unsealed_rows().await? {
+            return Ok(());
+        }
+        for attempt in 0..CLAIM_ATTEMPTS {
+            self.writer().await?;
+            match self.try_seal().await {
+                // The other writer's claim has replayed and sealed these rows, or this one will.
+                Err(e) if fenced_by_peer(&e) => {
+                    self.discard().await;
+                    clock::back_off(attempt).await;
+                    if !self.inner.has_unsealed_rows().await? {
+                        return Ok(());
+                    }
+                }
+                outcome => return self.sealed(outcome).await,
+            }
+        }
+        Err(self.fenced())
+    }
+
+    async fn seal(&mut self) -> Result<()> {
+        let outcome = self.try_seal().await;
+        self.sealed(outcome).await
+    }
+
+    async fn try_seal(&mut self) -> lance::Result<()> {
+        let Some(writer) = self.inner.resident.writer() else { return Ok(()) };
+        let freeze = async { Box::pin(writer.force_freeze_active()).await?.wait().await };
+        match tokio::time::timeout(SEAL_TIMEOUT, freeze).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(lance::Error::io(format!("not sealed within {} s", SEAL_TIMEOUT.as_secs()))),
+        }
+    }
+
+    /// A failed seal poisons the lance writer: the next write claims anew and replays the WAL.
+    async fn sealed(&mut self, outcome: lance::Result<()>) -> Result<()> {
+        match outcome {
+            Ok(()) => {
+                self.reset();
+                Ok(())
+            }
+            Err(e) => {
+                self.discard().await;
+                Err(storage(self.inner.store(), "seal")(e))
+            }
+        }
+    }
+
+    async fn trim(&mut self, merged: u64) -> Result<()> {
+        let writer = self.writer().await?;
+        let trimmed = writer
+            .manifest_store()
+            .commit_update(writer.epoch(), |current| {
+                let mut next = current.clone();
+                next.version = current.next_version();
+                next.sstables.retain(|sealed| sealed.generation > merged);
+                next
+            })
+            .await;
+        match trimmed {
+            Ok(_) => Ok(()),
+            // The other writer trims at its own next merge.
+            Err(e) if fenced_by_peer(&e) => {
+                self.discard().await;
+                Ok(())
+            }
+            Err(e) => Err(storage(self.inner.store(), "trim")(e)),
+        }
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        let outcome = if self.rows > 0 { self.close_seal().await } else { Ok(()) };
+        self.discard().await;
+        outcome
+    }
+
+    async fn close_seal(&mut self) -> Result<()> {
+        match self.try_seal().await {
+            // The rows belong to the writer that took over; its claim has replayed them.
+            Err(e) if fenced_by_peer(&e) => Ok(()),
+            outcome => self.sealed(outcome).await,
+        }
+    }
+
+    /// Lets go of the lance writer without sealing; its rows stay in the WAL.
+    async fn discard(&mut self) {
+        if let Some(writer) = self.inner.resident.writer() {
+            self.inner.resident.replace(None);
+            if let Err(error) = writer.abort().await {
+                tracing::warn!(store = %self.inner.store(), %error, "a fenced writer did not end cleanly");
+            }
+        }
+        self.reset();
+    }
+}
+
+impl Inner {
+    /// Whether the WAL holds rows behind what is sealed. Claims nothing.
+    async fn has_unsealed_rows(&self) -> Result<bool> {
+        let Some(manifest) = self.shard.manifest().await? else { return Ok(false) };
+        let mut position = manifest.replay_after_wal_entry_position + 1;
+        while let Some(entry) = self.shard.entry(position).await? {
+            if !entry.batches.is_empty() {
+                return Ok(true);
+            }
+            position += 1;
+        }
+        Ok(false)
+    }
+}
+
+/// Waits until the rows are indexed as well as durable: a seal may follow.
+async fn put_durably(writer: &ShardWriter, batches: Vec<RecordBatch>) -> lance::Result<()> {
+    let (_, watcher) = Box::pin(writer.put_no_wait(batches)).await?;
+    let Some(mut watcher) = watcher else {
+        return Err(lance::Error::internal("a durable put returned nothing to wait for"));
+    };
+    watcher.wait().await?;
+    watcher.wait_indexed().await
+}
+
+/// Takes the adds that already wait, up to one atomic add's limits; returns the first other command.
+fn gather(queue: &mut mpsc::Receiver<Command>, group: &mut Vec<(RecordBatch, Reply)>) -> Option<Command> {
+    let size = |batch: &RecordBatch| (batch.num_rows(), batch.get_array_memory_size());
+    let (mut rows, mut bytes) = group.first().map_or((0, 0), |(batch, _)| size(batch));
+    while let Ok(command) = queue.try_recv() {
+        let Command::Add(batch, reply) = command else { return Some(command) };
+        let (more_rows, more_bytes) = size(&batch);
+        if rows + more_rows > MAX_ADD_ROWS || bytes + more_bytes > MAX_ADD_BYTES {
+            return Some(Command::Add(batch, reply));
+        }
+        rows += more_rows;
+        bytes += more_bytes;
+        group.push((batch, reply));
+    }
+    None
+}
+
+fn coalesce(group: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+    let bytes: usize = group.iter().map(RecordBatch::get_array_memory_size).sum();
+    let Some(first) = group.first() else { return Ok(Vec::new()) };
+    if group.len() == 1 || bytes > CONCAT_BYTES {
+        return Ok(group.to_vec());
+    }
+    let whole = concat_batches(&first.schema(), group).map_err(|e| Error::Internal {
+        message: "batches of one store differ in schema".to_owned(),
+        source: Some(Box::new(e)),
+    })?;
+    Ok(vec![whole])
+}
+
+/// A caller that went away needs no answer.
+fn answer(reply: Reply, outcome: Result<()>) {
+    drop(reply.send(outcome));
+}

@@ -1,0 +1,130 @@
+//! What a dead process left is there, whoever looks.
+
+use lance_context_spec::{OpenOptions, ReadMode};
+
+use crate::support::{Place, everything, expect, in_dying_process, no_grace, rows, run};
+
+fn leave_behind(place: &Place, batch: &'static [(&'static str, i64)]) {
+    let uri = place.uri();
+    in_dying_process(async move {
+        let store = lance_context_core::GenericStore::open(&uri, Some(crate::support::schema()), OpenOptions::default())
+            .await
+            .unwrap();
+        store.add(rows(batch)).await.unwrap();
+        std::mem::forget(store);
+    });
+}
+
+#[test]
+fn rows_of_a_dead_writer_are_readable_without_another_write() {
+    let place = Place::new();
+    leave_behind(&place, &[("a", 1), ("b", 2)]);
+    run(async move {
+        let store = place.open().await;
+        assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1), ("b", 2)]));
+        assert_eq!(everything(&store, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]));
+        assert_eq!(store.stats().await.unwrap().generations, 0, "reading must not claim or seal");
+    });
+}
+
+#[test]
+fn reading_what_a_live_writer_left_unsealed_does_not_fence_it() {
+    let place = Place::new();
+    run(async move {
+        let writer = place.open().await;
+        writer.add(rows(&[("a", 1)])).await.unwrap();
+        let reader = place.open().await;
+        assert_eq!(everything(&reader, ReadMode::Sealed).await, expect(&[("a", 1)]));
+        writer.add(rows(&[("b", 2), ("a", 3)])).await.unwrap();
+        assert_eq!(everything(&reader, ReadMode::Latest).await, expect(&[("a", 3), ("b", 2)]));
+        assert_eq!(everything(&reader, ReadMode::Sealed).await, expect(&[("a", 1)]), "a sealed read shows what was there at open");
+        reader.close().await.unwrap();
+        writer.add(rows(&[("c", 4)])).await.unwrap();
+        writer.flush().await.unwrap();
+        let all = expect(&[("a", 3), ("b", 2), ("c", 4)]);
+        let late = place.open().await;
+        assert_eq!(everything(&late, ReadMode::Sealed).await, all);
+        assert_eq!(late.stats().await.unwrap().generations, 1, "the reader must not have sealed anything");
+    });
+}
+
+#[test]
+fn the_next_writer_seals_what_it_replays() {
+    let place = Place::new();
+    leave_behind(&place, &[("a", 1), ("b", 2)]);
+    run(async move {
+        let store = place.open().await;
+        store.add(rows(&[("b", 3)])).await.unwrap();
+        assert_eq!(store.stats().await.unwrap().generations, 1);
+        assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1), ("b", 2)]));
+        assert_eq!(everything(&store, ReadMode::Latest).await, expect(&[("a", 1), ("b", 3)]));
+    });
+}
+
+#[test]
+fn fifty_careless_processes_lose_nothing_and_leave_a_bounded_log() {
+    let place = Place::new();
+    for i in 0..50 {
+        let uri = place.uri();
+        in_dying_process(async move {
+            let store =
+                lance_context_core::GenericStore::open(&uri, Some(crate::support::schema()), no_grace()).await.unwrap();
+            store.add(rows(&[(format!("row-{i}").as_str(), i)])).await.unwrap();
+            std::mem::forget(store);
+        });
+    }
+    run(async move {
+        let store = place.open_with(no_grace()).await;
+        assert_eq!(everything(&store, ReadMode::Sealed).await.len(), 50);
+        store.flush().await.unwrap();
+        let report = store.merge().await.unwrap();
+        assert_eq!(report.rows, 50);
+        let stats = store.stats().await.unwrap();
+        assert_eq!((stats.base_rows, stats.generations), (50, 0));
+        assert!(stats.wal_entries <= 2, "superfluous entries stay: {}", stats.wal_entries);
+        assert_eq!(everything(&store, ReadMode::Sealed).await.len(), 50);
+    });
+}
+
+#[test]
+fn two_handles_take_turns_without_loss() {
+    let place = Place::new();
+    run(async move {
+        let (one, two) = (place.open().await, place.open().await);
+        let mut wanted = Vec::new();
+        for i in 0..6 {
+            let store = if i % 2 == 0 { &one } else { &two };
+            let id = format!("row-{i}");
+            store.add(rows(&[(id.as_str(), i), ("shared", i)])).await.unwrap();
+            wanted.push((id, i));
+        }
+        let latest = everything(&one, ReadMode::Latest).await;
+        assert_eq!(latest, everything(&two, ReadMode::Latest).await);
+        for (id, i) in &wanted {
+            assert_eq!(latest.get(id), Some(i));
+        }
+        assert_eq!(latest.get("shared"), Some(&5));
+        one.close().await.unwrap();
+        two.close().await.unwrap();
+        let store = place.open().await;
+        assert_eq!(everything(&store, ReadMode::Sealed).await, latest);
+    });
+}
+
+#[test]
+fn a_dropped_handle_seals_in_the_background() {
+    let place = Place::new();
+    run(async move {
+        let reader = place.open().await;
+        let store = place.open().await;
+        store.add(rows(&[("a", 1)])).await.unwrap();
+        drop(store);
+        for _ in 0..2_000 {
+            if everything(&reader, ReadMode::Sealed).await.len() == 1 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("the dropped handle never sealed");
+    });
+}

@@ -1,0 +1,143 @@
+//! Creating, repairing and refusing.
+
+use std::fs;
+use std::path::Path;
+
+use lance_context_core::GenericStore;
+use lance_context_spec::{Error, OpenOptions, ReadMode, SchemaSpec};
+
+use crate::support::{Place, everything, expect, rows, run, schema};
+
+fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.push((path.display().to_string(), Vec::new()));
+            found.extend(contents(&path));
+        } else {
+            found.push((path.display().to_string(), fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_foreign_directory_is_refused_and_not_a_byte_of_it_changes() {
+    let place = Place::new();
+    fs::create_dir(place.dir.path().join("store")).unwrap();
+    fs::write(place.dir.path().join("store/notes.txt"), "mine").unwrap();
+    let before = contents(place.dir.path());
+    run(async move {
+        let error = GenericStore::open(&place.uri(), Some(schema()), OpenOptions::default()).await.unwrap_err();
+        assert!(matches!(error, Error::NotAStore { .. }), "{error}");
+        assert_eq!(contents(place.dir.path()), before);
+    });
+}
+
+#[test]
+fn a_lance_dataset_of_someone_else_is_refused_and_unchanged() {
+    let place = Place::new();
+    run(async move {
+        let batch = rows(&[("a", 1)]);
+        let reader = arrow::array::RecordBatchIterator::new(vec![Ok(batch.clone())], batch.schema());
+        lance::Dataset::write(reader, &place.uri(), None).await.unwrap();
+        let before = contents(place.dir.path());
+        let error = GenericStore::open(&place.uri(), Some(schema()), OpenOptions::default()).await.unwrap_err();
+        assert!(matches!(error, Error::NotAStore { .. }), "{error}");
+        assert_eq!(contents(place.dir.path()), before);
+    });
+}
+
+#[test]
+fn nothing_is_created_without_a_schema() {
+    let place = Place::new();
+    run(async move {
+        let error = GenericStore::open(&place.uri(), None, OpenOptions::default()).await.unwrap_err();
+        assert!(matches!(error, Error::SchemaMissing { .. }), "{error}");
+        let error = GenericStore::open_existing(&place.uri(), OpenOptions::default()).await.unwrap_err();
+        assert!(matches!(error, Error::StoreNotFound { .. }), "{error}");
+        assert_eq!(contents(place.dir.path()), Vec::new());
+    });
+}
+
+/// Creation is several commits. Taking the last ones away again leaves what a crash between them leaves.
+#[test]
+fn every_half_made_table_is_repaired_by_the_next_open() {
+    for versions_kept in 0..=3 {
+        let place = Place::new();
+        run(async move {
+            place.open().await.close().await.unwrap();
+            let versions = place.dir.path().join("store/_versions");
+            let mut files: Vec<_> = fs::read_dir(&versions).unwrap().map(|e| e.unwrap().path()).collect();
+            files.retain(|f| f.extension().is_some_and(|e| e == "manifest"));
+            // Newest first: names count down.
+            files.sort();
+            assert!(files.len() >= 3, "creation is three commits: {files:?}");
+            for file in &files[..files.len() - versions_kept.min(files.len())] {
+                fs::remove_file(file).unwrap();
+            }
+            for file in fs::read_dir(&versions).unwrap().map(|e| e.unwrap().path()) {
+                if file.extension().is_none_or(|e| e != "manifest") {
+                    fs::remove_file(file).unwrap();
+                }
+            }
+            if versions_kept == 0 {
+                let _ = fs::remove_dir_all(place.dir.path().join("store/_indices"));
+            }
+            let store = place.open().await;
+            store.add(rows(&[("a", 1)])).await.unwrap();
+            store.flush().await.unwrap();
+            store.merge().await.unwrap();
+            assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1)]));
+        });
+    }
+}
+
+#[test]
+fn two_creators_at_once_make_one_store() {
+    let place = Place::new();
+    run(async move {
+        let (one, two) = tokio::join!(place.open(), place.open());
+        one.add(rows(&[("a", 1)])).await.unwrap();
+        two.add(rows(&[("b", 2)])).await.unwrap();
+        assert_eq!(everything(&one, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]));
+    });
+}
+
+#[test]
+fn another_schema_or_a_contradicting_option_is_refused() {
+    let place = Place::new();
+    run(async move {
+        let sealing = OpenOptions { seal_on_add: Some(true), ..OpenOptions::default() };
+        place.open_with(sealing).await.close().await.unwrap();
+        let other = SchemaSpec::parse(r#"{"id": "string", "n": "int32"}"#).unwrap();
+        let error = GenericStore::open(&place.uri(), Some(other), OpenOptions::default()).await.unwrap_err();
+        assert!(matches!(error, Error::SchemaMismatch { .. }), "{error}");
+        let deferring = OpenOptions { seal_on_add: Some(false), ..OpenOptions::default() };
+        let error = GenericStore::open(&place.uri(), None, deferring).await.unwrap_err();
+        assert!(matches!(error, Error::OptionMismatch { option: "seal_on_add", .. }), "{error}");
+        let store = GenericStore::open(&place.uri(), None, OpenOptions::default()).await.unwrap();
+        store.add(rows(&[("a", 1)])).await.unwrap();
+        assert_eq!(store.unsealed_rows(), 0, "the stored mode must be restored");
+        assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1)]));
+    });
+}
+
+#[test]
+fn a_read_only_handle_refuses_to_write_and_a_closed_one_everything() {
+    let place = Place::new();
+    run(async move {
+        place.open().await.close().await.unwrap();
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let store = GenericStore::open_existing(&place.uri(), options).await.unwrap();
+        assert!(matches!(store.add(rows(&[("a", 1)])).await, Err(Error::ReadOnly { .. })));
+        assert!(matches!(store.flush().await, Err(Error::ReadOnly { .. })));
+        assert!(matches!(store.merge().await, Err(Error::ReadOnly { .. })));
+        store.close().await.unwrap();
+        store.close().await.unwrap();
+        assert!(matches!(store.count(None, None).await, Err(Error::Closed { .. })));
+        assert!(matches!(store.get("a", None, None).await, Err(Error::Closed { .. })));
+    });
+}

@@ -1,0 +1,138 @@
+//! Merging: nothing lost, nothing doubled, readers follow.
+
+use lance_context_core::GenericStore;
+use lance_context_spec::{OpenOptions, Query, ReadMode, Value};
+
+use crate::support::{Place, blob, everything, expect, get, no_grace, rows, run};
+
+#[test]
+fn the_newest_row_wins_in_every_mix_of_tiers() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open_with(no_grace()).await;
+        store.add(rows(&[("a", 1), ("b", 1), ("a", 2)])).await.unwrap();
+        store.flush().await.unwrap();
+        store.merge().await.unwrap();
+        store.add(rows(&[("b", 3), ("c", 3)])).await.unwrap();
+        store.flush().await.unwrap();
+        store.add(rows(&[("c", 4), ("d", 4)])).await.unwrap();
+        store.flush().await.unwrap();
+        store.add(rows(&[("d", 5), ("a", 5)])).await.unwrap();
+        assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 2), ("b", 3), ("c", 4), ("d", 4)]));
+        let latest = expect(&[("a", 5), ("b", 3), ("c", 4), ("d", 5)]);
+        assert_eq!(everything(&store, ReadMode::Latest).await, latest);
+        let report = store.merge().await.unwrap();
+        assert_eq!((report.generations, report.rows), (2, 3));
+        assert_eq!(everything(&store, ReadMode::Latest).await, latest);
+        store.flush().await.unwrap();
+        store.merge().await.unwrap();
+        assert_eq!(everything(&store, ReadMode::Sealed).await, latest);
+        let report = store.merge().await.unwrap();
+        assert_eq!((report.generations, report.rows), (0, 0), "a second merge has nothing to do");
+    });
+}
+
+#[test]
+fn a_reader_follows_merges_and_collections_of_another_handle() {
+    let place = Place::new();
+    run(async move {
+        let writer = place.open_with(no_grace()).await;
+        let reader = place.open_with(no_grace()).await;
+        for round in 0..6 {
+            let id = format!("row-{round}");
+            writer.add(rows(&[(id.as_str(), round), ("same", round)])).await.unwrap();
+            writer.flush().await.unwrap();
+            assert_eq!(get(&reader, "same", ReadMode::Sealed).await, Some(round));
+            if round % 2 == 1 {
+                writer.merge().await.unwrap();
+            }
+            let seen = everything(&reader, ReadMode::Sealed).await;
+            assert_eq!(seen.len(), usize::try_from(round).unwrap() + 2);
+            assert_eq!(seen["same"], round);
+        }
+        assert_eq!(writer.stats().await.unwrap().generations, 0);
+        let left = std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap();
+        let generations = std::fs::read_dir(left.path())
+            .unwrap()
+            .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().contains("_gen_"))
+            .count();
+        assert_eq!(generations, 0, "merged generations stay on disk");
+    });
+}
+
+#[test]
+fn readers_and_a_merging_writer_agree_at_every_moment() {
+    let place = Place::new();
+    run(async move {
+        let writer = std::sync::Arc::new(place.open_with(no_grace()).await);
+        let reader = place.open_with(no_grace()).await;
+        let busy = std::sync::Arc::clone(&writer);
+        let work = tokio::task::spawn(async move {
+            for round in 0..30_i64 {
+                let ids: Vec<String> = (0..4).map(|i| format!("{round}-{i}")).collect();
+                let batch: Vec<(&str, i64)> = ids.iter().map(|id| (id.as_str(), round)).collect();
+                busy.add(rows(&batch)).await.unwrap();
+                busy.flush().await.unwrap();
+                if round % 3 == 2 {
+                    busy.merge().await.unwrap();
+                }
+            }
+        });
+        let mut last = 0;
+        while !work.is_finished() {
+            let seen = reader.count(None, None).await.unwrap();
+            assert!(seen >= last, "rows vanished: {last} then {seen}");
+            assert_eq!(seen % 4, 0, "half a batch is visible");
+            last = seen;
+        }
+        work.await.unwrap();
+        assert_eq!(reader.count(None, None).await.unwrap(), 120);
+        assert_eq!(writer.count(None, Some(ReadMode::Latest)).await.unwrap(), 120);
+    });
+}
+
+#[test]
+fn a_merge_keeps_the_grace_of_other_readers() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open().await;
+        store.add(rows(&[("a", 1)])).await.unwrap();
+        store.flush().await.unwrap();
+        let before = store.stats().await.unwrap().wal_entries;
+        store.merge().await.unwrap();
+        assert_eq!(store.stats().await.unwrap().wal_entries, before, "collected within the grace time");
+    });
+}
+
+#[test]
+fn a_blob_survives_every_tier_and_never_comes_with_a_list() {
+    let place = Place::new();
+    run(async move {
+        let bytes: Vec<u8> = (0..4_u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let store = place.open_with(no_grace()).await;
+        store.add(blob("b", &bytes)).await.unwrap();
+        for stage in ["memtable", "generation", "base"] {
+            assert_eq!(fetch(&store, "b").await, bytes, "{stage}");
+            let listed = store.list(Query { read: Some(ReadMode::Latest), ..Query::default() }).await.unwrap();
+            assert!(listed[0].column_by_name("data").is_none(), "{stage}");
+            match stage {
+                "memtable" => store.flush().await.unwrap(),
+                _ => drop(store.merge().await.unwrap()),
+            }
+        }
+        store.close().await.unwrap();
+        let store = GenericStore::open_existing(&place.uri(), OpenOptions::default()).await.unwrap();
+        assert_eq!(fetch(&store, "b").await, bytes, "reopened");
+    });
+}
+
+async fn fetch(store: &GenericStore, id: &str) -> Vec<u8> {
+    let columns = Some(vec!["data".to_owned()]);
+    let row = store.get(id, columns, Some(ReadMode::Latest)).await.unwrap().unwrap();
+    assert_eq!(row.schema().field(0).name(), "id");
+    let reader = lance_context_core::codec::ColumnReader::new(row.column(1).as_ref()).unwrap();
+    match reader.value(0) {
+        Value::Bytes(bytes) => bytes.into_owned(),
+        other => panic!("{other:?}"),
+    }
+}

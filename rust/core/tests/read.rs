@@ -1,0 +1,116 @@
+//! Visibility of the four durability words.
+
+use std::sync::Arc;
+
+use lance_context_spec::{Error, OpenOptions, ReadMode};
+
+use crate::support::{Place, everything, expect, rows, run};
+
+#[test]
+fn a_deferred_row_is_latest_at_once_and_sealed_after_a_flush() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open().await;
+        let other = place.open().await;
+        store.add(rows(&[("a", 1)])).await.unwrap();
+        assert_eq!(store.unsealed_rows(), 1);
+        for handle in [&store, &other] {
+            assert_eq!(everything(handle, ReadMode::Latest).await, expect(&[("a", 1)]));
+            assert!(everything(handle, ReadMode::Sealed).await.is_empty());
+        }
+        store.flush().await.unwrap();
+        assert_eq!(store.unsealed_rows(), 0);
+        for handle in [&store, &other] {
+            assert_eq!(everything(handle, ReadMode::Sealed).await, expect(&[("a", 1)]));
+        }
+    });
+}
+
+#[test]
+fn flush_of_a_handle_that_never_wrote_seals_what_others_left() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open().await;
+        store.flush().await.unwrap();
+        assert_eq!(store.stats().await.unwrap().wal_entries, 0, "an empty store is not claimed by a flush");
+        let writer = place.open().await;
+        writer.add(rows(&[("a", 1)])).await.unwrap();
+        store.flush().await.unwrap();
+        assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1)]));
+        writer.add(rows(&[("b", 2)])).await.unwrap();
+        assert_eq!(everything(&store, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]));
+    });
+}
+
+#[test]
+fn concurrent_callers_share_writes_and_each_row_is_there_once() {
+    let place = Place::new();
+    run(async move {
+        let store = Arc::new(place.open().await);
+        let mut tasks = Vec::new();
+        for task in 0..32 {
+            let store = Arc::clone(&store);
+            tasks.push(tokio::task::spawn(async move {
+                for i in 0..20 {
+                    store.add(rows(&[(format!("{task}-{i}").as_str(), i)])).await.unwrap();
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(everything(&store, ReadMode::Latest).await.len(), 640);
+        let entries = store.stats().await.unwrap().wal_entries;
+        assert!(entries < 640, "no two of 640 concurrent adds shared a WAL entry");
+    });
+}
+
+#[test]
+fn an_abandoned_add_is_written_whole() {
+    let place = Place::new();
+    run(async move {
+        let store = Arc::new(place.open().await);
+        let abandoned = {
+            let store = Arc::clone(&store);
+            tokio::task::spawn(async move { store.add(rows(&[("a", 1), ("b", 2)])).await })
+        };
+        tokio::task::yield_now().await;
+        abandoned.abort();
+        drop(abandoned.await);
+        let seen = everything(&store, ReadMode::Latest).await;
+        assert!(seen.is_empty() || seen.len() == 2, "half an add: {seen:?}");
+        store.add(rows(&[("a", 1), ("b", 2)])).await.unwrap();
+        assert_eq!(everything(&store, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]));
+    });
+}
+
+#[test]
+fn a_batch_beyond_one_atomic_add_is_refused_whole() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open().await;
+        let ids: Vec<String> = (0..=100_000).map(|i| i.to_string()).collect();
+        let batch: Vec<(&str, i64)> = ids.iter().map(|id| (id.as_str(), 0)).collect();
+        assert!(matches!(store.add(rows(&batch)).await, Err(Error::BatchTooLarge { .. })));
+        assert!(everything(&store, ReadMode::Latest).await.is_empty());
+        assert_eq!(store.add(rows(&[])).await.unwrap().count, 0);
+    });
+}
+
+#[test]
+fn the_memtable_is_sealed_before_it_outgrows_its_bound() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open_with(OpenOptions::default()).await;
+        let ids: Vec<String> = (0..60_000).map(|i| i.to_string()).collect();
+        let batch: Vec<(&str, i64)> = ids.iter().map(|id| (id.as_str(), 0)).collect();
+        store.add(rows(&batch)).await.unwrap();
+        assert_eq!(store.stats().await.unwrap().generations, 0);
+        let ids: Vec<String> = (60_000..120_000).map(|i| i.to_string()).collect();
+        let batch: Vec<(&str, i64)> = ids.iter().map(|id| (id.as_str(), 0)).collect();
+        store.add(rows(&batch)).await.unwrap();
+        let stats = store.stats().await.unwrap();
+        assert_eq!((stats.generations, stats.unsealed_rows), (1, 60_000));
+        assert_eq!(store.count(None, Some(ReadMode::Latest)).await.unwrap(), 120_000);
+    });
+}

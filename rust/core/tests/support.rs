@@ -1,0 +1,125 @@
+//! Stores in a temporary directory, rows by hand, and ways to end a handle without its consent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use lance_context_core::GenericStore;
+use lance_context_core::codec::{ColumnReader, RowEncoder};
+use lance_context_spec::{Filter, OpenOptions, Query, ReadMode, SchemaSpec, Value};
+use tempfile::TempDir;
+
+pub const SCHEMA: &str = r#"{"id": "string", "n": "int64", "data": {"type": "binary", "blob": true}}"#;
+
+pub fn schema() -> SchemaSpec {
+    SchemaSpec::parse(SCHEMA).unwrap()
+}
+
+pub struct Place {
+    pub dir: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    pub fn uri(&self) -> String {
+        self.dir.path().join("store").to_str().unwrap().to_owned()
+    }
+
+    pub async fn open(&self) -> GenericStore {
+        self.open_with(OpenOptions::default()).await
+    }
+
+    pub async fn open_with(&self, options: OpenOptions) -> GenericStore {
+        GenericStore::open(&self.uri(), Some(schema()), options).await.unwrap()
+    }
+}
+
+/// Options of a store whose superfluous files go at once.
+pub fn no_grace() -> OpenOptions {
+    OpenOptions { gc_grace: Some(std::time::Duration::ZERO), ..OpenOptions::default() }
+}
+
+pub fn rows(rows: &[(&str, i64)]) -> RecordBatch {
+    let mut encoder = RowEncoder::new(Arc::new(schema()), rows.len());
+    for (id, n) in rows {
+        encoder.set(0, Value::Str((*id).into())).unwrap();
+        encoder.set(1, Value::Int(i128::from(*n))).unwrap();
+        encoder.end_row().unwrap();
+    }
+    encoder.finish().unwrap()
+}
+
+pub fn blob(id: &str, bytes: &[u8]) -> RecordBatch {
+    let mut encoder = RowEncoder::new(Arc::new(schema()), 1);
+    encoder.set(0, Value::Str(id.into())).unwrap();
+    encoder.set(2, Value::Bytes(bytes.into())).unwrap();
+    encoder.end_row().unwrap();
+    encoder.finish().unwrap()
+}
+
+pub fn sql(expression: &str) -> Option<Filter> {
+    Some(Filter::Sql { expression: expression.to_owned(), params: Vec::new() })
+}
+
+pub async fn list(store: &GenericStore, query: Query) -> Vec<(String, i64)> {
+    let mut out = Vec::new();
+    for batch in store.list(query).await.unwrap() {
+        let ids = batch.column_by_name("id").unwrap().as_string::<i32>().clone();
+        let numbers = ColumnReader::new(batch.column_by_name("n").unwrap().as_ref()).unwrap();
+        for row in 0..batch.num_rows() {
+            let Value::Int(n) = numbers.value(row) else { panic!("n is null") };
+            out.push((ids.value(row).to_owned(), i64::try_from(n).unwrap()));
+        }
+    }
+    out
+}
+
+pub async fn everything(store: &GenericStore, read: ReadMode) -> BTreeMap<String, i64> {
+    let listed = list(store, Query { read: Some(read), ..Query::default() }).await;
+    let map: BTreeMap<_, _> = listed.iter().cloned().collect();
+    assert_eq!(map.len(), listed.len(), "a row came twice: {listed:?}");
+    assert_eq!(store.count(None, Some(read)).await.unwrap(), map.len() as u64, "count and list differ");
+    for (id, n) in &map {
+        assert_eq!(get(store, id, read).await, Some(*n), "get and list differ for {id}");
+    }
+    map
+}
+
+pub async fn get(store: &GenericStore, id: &str, read: ReadMode) -> Option<i64> {
+    let batch = store.get(id, None, Some(read)).await.unwrap()?;
+    let reader = ColumnReader::new(batch.column_by_name("n").unwrap().as_ref()).unwrap();
+    match reader.value(0) {
+        Value::Int(n) => Some(i64::try_from(n).unwrap()),
+        other => panic!("n is {other:?}"),
+    }
+}
+
+pub fn expect(rows: &[(&str, i64)]) -> BTreeMap<String, i64> {
+    rows.iter().map(|(id, n)| ((*id).to_owned(), *n)).collect()
+}
+
+/// Runs `work` on a runtime of its own and kills that runtime: as near to a crashed process as one
+/// process gets. Nothing of the handle runs afterwards, not even its writer task.
+pub fn in_dying_process<F: Future<Output = ()> + Send + 'static>(work: F) {
+    let runtime = runtime();
+    runtime.block_on(work);
+    runtime.shutdown_background();
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(8 << 20)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// The body of a test, on the runtime that products use.
+pub fn run<F: Future<Output = ()> + Send + 'static>(work: F) {
+    let runtime = runtime();
+    runtime.block_on(async move { tokio::task::spawn(work).await.unwrap() });
+}

@@ -1,0 +1,351 @@
+//! The native class behind `GenericStore` and `AsyncGenericStore`.
+//!
+//! Each operation is one future (the second `impl`) with two faces of one line (the `pymethods`).
+//! Arguments are read under the GIL before the future starts, so a future owns all it needs.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::process;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, future};
+use lance_context_core::GenericStore;
+use lance_context_spec::{Error, OpenOptions, Query, ReadMode, Result, SchemaSpec};
+use pyo3::prelude::*;
+use tokio::runtime::Handle;
+
+use crate::bridge::{self, Awaitable, Work};
+use crate::reports::{Done, PyMergeReport, PyStats};
+use crate::rows::{self, Row, Rows};
+use crate::{errors, filter, runtime};
+
+/// How a store is opened. `None` means: as the store was created.
+#[pyclass(frozen, name = "OpenOptions", module = "lance_context._native")]
+pub struct PyOpenOptions(OpenOptions);
+
+#[pymethods]
+impl PyOpenOptions {
+    #[new]
+    #[pyo3(signature = (*, seal_on_add=None, fsync=None, gc_grace_s=None, read="sealed", read_only=false, storage_options=None))]
+    fn new(
+        py: Python<'_>,
+        seal_on_add: Option<bool>,
+        fsync: Option<bool>,
+        gc_grace_s: Option<f64>,
+        read: &str,
+        read_only: bool,
+        storage_options: Option<BTreeMap<String, String>>,
+    ) -> PyResult<Self> {
+        let options = || {
+            let gc_grace = gc_grace_s
+                .map(Duration::try_from_secs_f64)
+                .transpose()
+                .map_err(|error| Error::InvalidArgument { argument: "gc_grace".into(), message: error.to_string() })?;
+            let storage_options = storage_options.unwrap_or_default();
+            Ok(OpenOptions { seal_on_add, fsync, gc_grace, read: read.parse()?, read_only, storage_options })
+        };
+        options().map(Self).map_err(|error| errors::to_python(py, error))
+    }
+}
+
+/// An open store. It belongs to the process that opened it: in a forked child every method raises
+/// `StateError(code="forked")`.
+#[pyclass(frozen, module = "lance_context._native")]
+pub struct Store {
+    /// Taken by `drop` alone.
+    store: Option<Arc<GenericStore>>,
+    uri: String,
+    pid: u32,
+    runtime: Handle,
+}
+
+#[pymethods]
+impl Store {
+    /// Opens the store at `uri`; creates it from `schema` unless it must exist.
+    #[staticmethod]
+    #[pyo3(signature = (uri, schema, must_exist, options))]
+    fn open(
+        py: Python<'_>,
+        uri: String,
+        schema: Option<&str>,
+        must_exist: bool,
+        options: &PyOpenOptions,
+    ) -> PyResult<Self> {
+        bridge::wait(py, Self::opening(py, uri, schema, must_exist, options)?)
+    }
+
+    /// Awaitable form of `open`.
+    #[staticmethod]
+    #[pyo3(signature = (uri, schema, must_exist, options))]
+    fn open_async<'py>(
+        py: Python<'py>,
+        uri: String,
+        schema: Option<&str>,
+        must_exist: bool,
+        options: &PyOpenOptions,
+    ) -> PyResult<Awaitable<'py, Self>> {
+        bridge::future(py, Self::opening(py, uri, schema, must_exist, options)?)
+    }
+
+    /// Adds one mapping or an iterable of mappings; returns how many rows.
+    #[pyo3(signature = (rows: "object") -> "int")]
+    fn add(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<usize> {
+        bridge::wait(py, self.adding(rows)?)
+    }
+
+    /// Awaitable form of `add`; the rows are read before it returns.
+    #[pyo3(signature = (rows: "object"))]
+    fn add_async<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Awaitable<'py, usize>> {
+        bridge::future(py, self.adding(rows)?)
+    }
+
+    /// The rows that `query` asks for, ordered by id.
+    fn list_rows(&self, py: Python<'_>, query: &PyQuery) -> PyResult<Rows> {
+        bridge::wait(py, self.listing(py, query)?)
+    }
+
+    /// Awaitable form of `list_rows`.
+    fn list_rows_async<'py>(&self, py: Python<'py>, query: &PyQuery) -> PyResult<Awaitable<'py, Rows>> {
+        bridge::future(py, self.listing(py, query)?)
+    }
+
+    /// The row of that id, or `None`.
+    #[pyo3(signature = (id, columns, read))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        id: String,
+        columns: Option<Vec<String>>,
+        read: Option<&str>,
+    ) -> PyResult<Option<Row>> {
+        bridge::wait(py, self.getting(py, id, columns, read)?)
+    }
+
+    /// Awaitable form of `get`.
+    #[pyo3(signature = (id, columns, read))]
+    fn get_async<'py>(
+        &self,
+        py: Python<'py>,
+        id: String,
+        columns: Option<Vec<String>>,
+        read: Option<&str>,
+    ) -> PyResult<Awaitable<'py, Option<Row>>> {
+        bridge::future(py, self.getting(py, id, columns, read)?)
+    }
+
+    /// How many rows `query` matches, by its filter and visibility.
+    fn count(&self, py: Python<'_>, query: &PyQuery) -> PyResult<u64> {
+        bridge::wait(py, self.counting(py, query)?)
+    }
+
+    /// Awaitable form of `count`.
+    fn count_async<'py>(&self, py: Python<'py>, query: &PyQuery) -> PyResult<Awaitable<'py, u64>> {
+        bridge::future(py, self.counting(py, query)?)
+    }
+
+    /// Seals what is durable, and waits.
+    fn flush(&self, py: Python<'_>) -> PyResult<Done> {
+        bridge::wait(py, self.flushing(py)?)
+    }
+
+    /// Awaitable form of `flush`.
+    fn flush_async<'py>(&self, py: Python<'py>) -> PyResult<Awaitable<'py, Done>> {
+        bridge::future(py, self.flushing(py)?)
+    }
+
+    /// Folds sealed generations into the base table.
+    fn merge(&self, py: Python<'_>) -> PyResult<PyMergeReport> {
+        bridge::wait(py, self.merging(py)?)
+    }
+
+    /// Awaitable form of `merge`.
+    fn merge_async<'py>(&self, py: Python<'py>) -> PyResult<Awaitable<'py, PyMergeReport>> {
+        bridge::future(py, self.merging(py)?)
+    }
+
+    /// What is known of the store.
+    fn stats(&self, py: Python<'_>) -> PyResult<PyStats> {
+        bridge::wait(py, self.counters(py)?)
+    }
+
+    /// Awaitable form of `stats`.
+    fn stats_async<'py>(&self, py: Python<'py>) -> PyResult<Awaitable<'py, PyStats>> {
+        bridge::future(py, self.counters(py)?)
+    }
+
+    /// Seals and closes. Closing twice is fine.
+    fn close(&self, py: Python<'_>) -> PyResult<Done> {
+        bridge::wait(py, self.closing(py)?)
+    }
+
+    /// Awaitable form of `close`.
+    fn close_async<'py>(&self, py: Python<'py>) -> PyResult<Awaitable<'py, Done>> {
+        bridge::future(py, self.closing(py)?)
+    }
+
+    /// The schema as JSON, in tagged form.
+    fn schema(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.store(py)?.schema().to_json())
+    }
+
+    /// Where the store is.
+    #[getter]
+    fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Whether the handle is of no more use: closed, or of the parent process.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.alive().map_or(true, |store| store.is_closed())
+    }
+
+    /// Durable rows of this handle that are not sealed. No I/O.
+    #[getter]
+    fn unsealed_rows(&self) -> u64 {
+        self.alive().map_or(0, |store| store.unsealed_rows())
+    }
+}
+
+impl Store {
+    fn opening(
+        py: Python<'_>,
+        uri: String,
+        schema: Option<&str>,
+        must_exist: bool,
+        options: &PyOpenOptions,
+    ) -> PyResult<impl Work<Self>> {
+        let schema = schema.map(SchemaSpec::parse).transpose().map_err(|error| errors::to_python(py, error))?;
+        let options = options.0.clone();
+        Ok(async move {
+            let store = if must_exist {
+                GenericStore::open_existing(&uri, options).await?
+            } else {
+                GenericStore::open(&uri, schema, options).await?
+            };
+            Ok(Self { store: Some(Arc::new(store)), uri, pid: process::id(), runtime: Handle::current() })
+        })
+    }
+
+    fn adding(&self, rows: &Bound<'_, PyAny>) -> PyResult<impl Work<usize> + use<>> {
+        let store = self.store(rows.py())?;
+        let batch = rows::encode(rows, store.schema())?;
+        Ok(async move { Ok(store.add(batch).await?.count) })
+    }
+
+    fn listing(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<Rows> + use<>> {
+        let (store, query) = (self.store(py)?, query.0.clone());
+        Ok(async move { store.list(query).await.map(Rows) })
+    }
+
+    fn getting(
+        &self,
+        py: Python<'_>,
+        id: String,
+        columns: Option<Vec<String>>,
+        read: Option<&str>,
+    ) -> PyResult<impl Work<Option<Row>> + use<>> {
+        let store = self.store(py)?;
+        let read = read_mode(py, read)?;
+        Ok(async move { Ok(store.get(&id, columns, read).await?.map(Row)) })
+    }
+
+    fn counting(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<u64> + use<>> {
+        let store = self.store(py)?;
+        let (filter, read) = (query.0.filter.clone(), query.0.read);
+        Ok(async move { store.count(filter, read).await })
+    }
+
+    fn flushing(&self, py: Python<'_>) -> PyResult<impl Work<Done> + use<>> {
+        let store = self.store(py)?;
+        Ok(async move { store.flush().await.map(|()| Done) })
+    }
+
+    fn merging(&self, py: Python<'_>) -> PyResult<impl Work<PyMergeReport> + use<>> {
+        let store = self.store(py)?;
+        Ok(async move { store.merge().await.map(PyMergeReport) })
+    }
+
+    fn counters(&self, py: Python<'_>) -> PyResult<impl Work<PyStats> + use<>> {
+        let store = self.store(py)?;
+        Ok(async move { store.stats().await.map(PyStats) })
+    }
+
+    fn closing(&self, py: Python<'_>) -> PyResult<impl Work<Done> + use<>> {
+        let store = self.store(py)?;
+        Ok(async move { store.close().await.map(|()| Done) })
+    }
+
+    fn store(&self, py: Python<'_>) -> PyResult<Arc<GenericStore>> {
+        self.alive().cloned().map_err(|error| errors::to_python(py, error))
+    }
+
+    /// The engine's store, unless this process is a fork of the one that opened it.
+    fn alive(&self) -> Result<&Arc<GenericStore>> {
+        match &self.store {
+            Some(store) if self.pid == process::id() => Ok(store),
+            _ => Err(Error::Forked { store: self.uri.clone() }),
+        }
+    }
+}
+
+impl Drop for Store {
+    /// Closes an open store in the background. In a forked child it leaks instead: the store's tasks
+    /// and locks belong to threads that do not exist there.
+    fn drop(&mut self) {
+        let Some(store) = self.store.take() else { return };
+        if self.pid != process::id() {
+            mem::forget(store);
+        } else if store.is_closed() {
+            let _entered = self.runtime.enter();
+            drop(store);
+        } else {
+            self.runtime.spawn(async move {
+                if let Err(error) = store.close().await {
+                    tracing::warn!(%error, "an unclosed store could not be closed");
+                }
+            });
+        }
+    }
+}
+
+/// What a `list` or a `count` asks for.
+#[pyclass(frozen, name = "Query", module = "lance_context._native")]
+pub struct PyQuery(Query);
+
+#[pymethods]
+impl PyQuery {
+    #[new]
+    #[pyo3(signature = (*, filter: "object" = None, params: "object" = None, columns=None, limit=None, offset=0, after=None, read=None))]
+    #[expect(clippy::too_many_arguments, reason = "the keyword arguments of `list`")]
+    fn new(
+        py: Python<'_>,
+        filter: Option<&Bound<'_, PyAny>>,
+        params: Option<&Bound<'_, PyAny>>,
+        columns: Option<Vec<String>>,
+        limit: Option<usize>,
+        offset: usize,
+        after: Option<String>,
+        read: Option<&str>,
+    ) -> PyResult<Self> {
+        let filter = filter::read(filter, params)?;
+        Ok(Self(Query { filter, columns, limit, offset, after, read: read_mode(py, read)? }))
+    }
+}
+
+fn read_mode(py: Python<'_>, read: Option<&str>) -> PyResult<Option<ReadMode>> {
+    read.map(str::parse).transpose().map_err(|error| errors::to_python(py, error))
+}
+
+/// Closes `stores` and stops the runtime for good; at interpreter exit. Each step takes at most `limit_s`.
+#[pyfunction]
+pub fn shutdown(py: Python<'_>, stores: Vec<Py<Store>>, limit_s: f64) {
+    let closes = stores.iter().map(Py::get).filter_map(|store| {
+        let open = Arc::clone(store.alive().ok()?);
+        Some(store.runtime.spawn(async move { open.close().await }))
+    });
+    let closed = future::join_all(closes);
+    // Best effort: a store that could not be sealed is durable all the same.
+    runtime::stop(py, Duration::try_from_secs_f64(limit_s).unwrap_or_default(), closed.map(drop));
+}

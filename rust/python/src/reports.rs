@@ -1,0 +1,77 @@
+//! What operations report, as plain Python objects.
+
+use std::convert::Infallible;
+
+use lance_context_spec::{MergeReport, Stats};
+use pyo3::inspect::{PyStaticConstant, PyStaticExpr};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyNone};
+use pyo3::{Borrowed, type_hint_identifier, type_hint_subscript};
+
+const REPORT_TYPE: PyStaticExpr = type_hint_subscript!(
+    type_hint_identifier!("builtins", "dict"),
+    type_hint_identifier!("builtins", "str"),
+    type_hint_identifier!("typing", "Any")
+);
+
+/// The result of an operation that reports nothing: `None`, where `()` would be an empty tuple.
+pub struct Done;
+
+impl<'py> IntoPyObject<'py> for Done {
+    type Target = PyNone;
+    type Output = Borrowed<'py, 'py, PyNone>;
+    type Error = Infallible;
+
+    const OUTPUT_TYPE: PyStaticExpr = PyStaticExpr::Constant { value: PyStaticConstant::None };
+
+    fn into_pyobject(self, py: Python<'py>) -> Result<Self::Output, Infallible> {
+        Ok(PyNone::get(py))
+    }
+}
+
+/// The fields of `lance_context.MergeReport` by name.
+pub struct PyMergeReport(pub MergeReport);
+
+impl<'py> IntoPyObject<'py> for PyMergeReport {
+    type Target = PyDict;
+    type Output = Bound<'py, PyDict>;
+    type Error = PyErr;
+
+    const OUTPUT_TYPE: PyStaticExpr = REPORT_TYPE;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let MergeReport { generations, rows, deleted, version } = self.0;
+        let report = PyDict::new(py);
+        report.set_item("generations", generations)?;
+        report.set_item("rows", rows)?;
+        report.set_item("deleted", deleted)?;
+        report.set_item("version", version)?;
+        Ok(report)
+    }
+}
+
+/// The fields of `lance_context.StoreStats` by name.
+pub struct PyStats(pub Stats);
+
+impl<'py> IntoPyObject<'py> for PyStats {
+    type Target = PyDict;
+    type Output = Bound<'py, PyDict>;
+    type Error = PyErr;
+
+    const OUTPUT_TYPE: PyStaticExpr = REPORT_TYPE;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let Stats { base_rows, generations, unsealed_rows, wal_bytes, wal_entries, version, seal_on_add, fsync } =
+            self.0;
+        let report = PyDict::new(py);
+        report.set_item("base_rows", base_rows)?;
+        report.set_item("generations", generations)?;
+        report.set_item("unsealed_rows", unsealed_rows)?;
+        report.set_item("wal_bytes", wal_bytes)?;
+        report.set_item("wal_entries", wal_entries)?;
+        report.set_item("version", version)?;
+        report.set_item("seal_on_add", seal_on_add)?;
+        report.set_item("fsync", fsync)?;
+        Ok(report)
+    }
+}

@@ -1,0 +1,79 @@
+//! The one tokio runtime of the process.
+//!
+//! Ours, not the stock one of pyo3-async-runtimes, because it must be stopped with the GIL released
+//! before the interpreter goes away, and because a forked child must start over: the parent's worker
+//! threads do not exist there, and joining them would hang.
+//!
+//! The slot is only ever locked by a thread that holds the GIL, and never across a release of it.
+//! `os.fork` holds the GIL too, so a child never inherits a locked slot.
+
+use std::mem;
+use std::process;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use lance_context_spec::{Error, Result};
+use pyo3::Python;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Plans over deeply nested filters recurse; tokio's default of 2 MiB is too small for debug builds.
+const THREAD_STACK_BYTES: usize = 8 << 20;
+
+enum Slot {
+    Idle,
+    Running { runtime: Runtime, pid: u32 },
+    Stopped,
+}
+
+static SLOT: Mutex<Slot> = Mutex::new(Slot::Idle);
+
+/// The runtime of this process; started at the first call, and again in a forked child.
+///
+/// # Errors
+///
+/// [`Error::RuntimeStopped`] once [`stop`] ran.
+pub fn handle(_gil: Python<'_>) -> Result<Handle> {
+    let mut slot = SLOT.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*slot {
+        Slot::Running { runtime, pid } if *pid == process::id() => return Ok(runtime.handle().clone()),
+        Slot::Stopped => return Err(Error::RuntimeStopped),
+        Slot::Running { .. } | Slot::Idle => {}
+    }
+    let runtime = start()?;
+    let handle = runtime.handle().clone();
+    let parents = mem::replace(&mut *slot, Slot::Running { runtime, pid: process::id() });
+    mem::forget(parents);
+    Ok(handle)
+}
+
+/// Stops the runtime for good, after `last` ran on it. Everything ends within `limit`, twice at most.
+pub fn stop<F>(py: Python<'_>, limit: Duration, last: F)
+where
+    F: Future<Output = ()> + Send,
+{
+    let slot = mem::replace(&mut *SLOT.lock().unwrap_or_else(PoisonError::into_inner), Slot::Stopped);
+    match slot {
+        Slot::Running { runtime, pid } if pid == process::id() => py.detach(move || {
+            // An elapsed limit is the caller's own: at exit there is nobody left to tell.
+            let _ = runtime.block_on(async { tokio::time::timeout(limit, last).await });
+            runtime.shutdown_timeout(limit);
+        }),
+        parents @ Slot::Running { .. } => mem::forget(parents),
+        Slot::Idle | Slot::Stopped => {}
+    }
+}
+
+fn start() -> Result<Runtime> {
+    let cores = thread::available_parallelism().map_or(2, usize::from);
+    Builder::new_multi_thread()
+        .worker_threads(cores.max(2))
+        .thread_name("lance-context")
+        .thread_stack_size(THREAD_STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Internal {
+            message: format!("no runtime could be started: {error}"),
+            source: Some(Box::new(error)),
+        })
+}

@@ -1,0 +1,371 @@
+//! Every error of the product, with a kind (what the caller should do) and a code (what happened).
+//!
+//! Variants carry data, and the codes are append-only: server status, client and Python classes all
+//! derive from the two exhaustive matches below. Engine errors (lance, Arrow, object store) appear
+//! only as `source`.
+
+use thiserror::Error as ThisError;
+
+/// A boxed cause.
+pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// A result of this product.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What the caller can do about an error; each kind is one Python class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// An illegal declaration, or one that differs from the stored one. `SchemaError`.
+    Schema,
+    /// A row does not fit. `RowError`.
+    Row,
+    /// A filter or query that cannot be understood. `QueryError`.
+    Query,
+    /// An argument that makes no sense. Python's own `ValueError`.
+    Argument,
+    /// Store, row, item or stream is not there. `NotFoundError`.
+    NotFound,
+    /// It is there already. `AlreadyExistsError`.
+    AlreadyExists,
+    /// Lost to another writer for good. `FencedError`.
+    Fenced,
+    /// Closed, forked, or a wrong order of calls. `StateError`.
+    State,
+    /// Disk, object store or network. `StorageError`.
+    Storage,
+    /// This backend or uri cannot do it. `UnsupportedError`.
+    Unsupported,
+    /// Stored data that cannot be read. `FormatError`.
+    Format,
+    /// A bug. `InternalError`.
+    Internal,
+}
+
+/// Every error of the product.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A column declaration is illegal.
+    #[error("column `{column}`: {message}")]
+    InvalidColumn {
+        /// The column as declared.
+        column: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The declaration as a whole is illegal.
+    #[error("schema: {message}")]
+    InvalidSchema {
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The declared schema is not the stored one.
+    #[error("store `{store}` has another schema: {diff}; open it without a schema, or with the stored one")]
+    SchemaMismatch {
+        /// The store's uri.
+        store: String,
+        /// What differs, column by column.
+        diff: String,
+    },
+    /// An explicit option contradicts the one persisted in the store.
+    #[error("store `{store}` was created with `{option}={stored}`, not `{given}`; leave `{option}` out, or create another store")]
+    OptionMismatch {
+        /// The store's uri.
+        store: String,
+        /// The option.
+        option: &'static str,
+        /// The persisted value.
+        stored: String,
+        /// The given value.
+        given: String,
+    },
+    /// A store is to be created but no schema was given.
+    #[error("no store at `{store}` and no schema to create one; pass `schema=`, or check the path")]
+    SchemaMissing {
+        /// The store's uri.
+        store: String,
+    },
+    /// A row has a key that the schema does not declare.
+    #[error("row {row}: unknown column `{column}`{}; the columns are {}", did_you_mean(.suggestion), names(.known))]
+    UnknownColumn {
+        /// Index of the row in the batch.
+        row: usize,
+        /// The undeclared key.
+        column: String,
+        /// The closest declared name.
+        suggestion: Option<String>,
+        /// The declared names.
+        known: Vec<String>,
+    },
+    /// A non-null column got no value.
+    #[error("row {row}, column `{column}`: a value is required; the column is not nullable")]
+    MissingValue {
+        /// Index of the row in the batch.
+        row: usize,
+        /// The column.
+        column: String,
+    },
+    /// A value of another type than declared.
+    #[error("row {row}, column `{column}`: expected {expected}, got {got}")]
+    WrongType {
+        /// Index of the row in the batch.
+        row: usize,
+        /// The column.
+        column: String,
+        /// The declared type and what it takes.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// A value that the declared type cannot hold.
+    #[error("row {row}, column `{column}`: {message}")]
+    OutOfRange {
+        /// Index of the row in the batch.
+        row: usize,
+        /// The column.
+        column: String,
+        /// What does not fit, and the limit.
+        message: String,
+    },
+    /// A batch larger than one atomic add.
+    #[error("the batch has {got}, more than the {limit} that one atomic add takes; split it")]
+    BatchTooLarge {
+        /// Its size, with a unit.
+        got: String,
+        /// The limit, with a unit.
+        limit: String,
+    },
+    /// Rows that are no rows (not mappings, or an Arrow table of another shape).
+    #[error("row {row}: {message}")]
+    InvalidRow {
+        /// Index of the row in the batch.
+        row: usize,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A filter or another part of a query cannot be understood.
+    #[error("{message}")]
+    InvalidQuery {
+        /// What is wrong, where, and what would be right.
+        message: String,
+    },
+    /// A query names a column that is not declared.
+    #[error("unknown column `{column}`{}; the columns are {}", did_you_mean(.suggestion), names(.known))]
+    QueryColumn {
+        /// The name.
+        column: String,
+        /// The closest declared name.
+        suggestion: Option<String>,
+        /// The declared names.
+        known: Vec<String>,
+    },
+    /// A filter uses `$name` and no such parameter was given, or the other way round.
+    #[error("parameter `{name}`: {message}")]
+    QueryParameter {
+        /// The parameter, without `$`.
+        name: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// An argument that makes no sense.
+    #[error("`{argument}`: {message}")]
+    InvalidArgument {
+        /// The argument.
+        argument: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// There is no store.
+    #[error("no store at `{store}`; check the path, or create it with `open(..., schema=...)`")]
+    StoreNotFound {
+        /// The store's uri.
+        store: String,
+    },
+    /// Another writer took the shard over and kept it through every retry.
+    #[error("another writer took over `{store}` and kept it through {attempts} attempts; the batch was not written; retry, or write through one process")]
+    WriterFenced {
+        /// The store's uri.
+        store: String,
+        /// How often the write was tried.
+        attempts: u32,
+    },
+    /// The handle is closed.
+    #[error("the store handle for `{store}` is closed; open the store again")]
+    Closed {
+        /// The store's uri.
+        store: String,
+    },
+    /// The handle was opened before a fork.
+    #[error("the store handle for `{store}` was opened before this process was forked; open it again in the child")]
+    Forked {
+        /// The store's uri.
+        store: String,
+    },
+    /// The runtime was stopped: the interpreter is exiting.
+    #[error("the runtime is stopped because the interpreter is exiting; close stores before that")]
+    RuntimeStopped,
+    /// The handle only reads.
+    #[error("`{operation}` writes, and the handle for `{store}` was opened with read_only=True")]
+    ReadOnly {
+        /// The store's uri.
+        store: String,
+        /// The refused operation.
+        operation: &'static str,
+    },
+    /// Disk, object store or network failed.
+    #[error("{operation} failed on `{store}`: {message}")]
+    Storage {
+        /// The store's uri.
+        store: String,
+        /// What was being done.
+        operation: &'static str,
+        /// The cause, without source locations.
+        message: String,
+        /// Whether the same call can succeed later.
+        retryable: bool,
+        /// The engine's error.
+        #[source]
+        source: Option<Cause>,
+    },
+    /// The backend or uri cannot do it.
+    #[error("{message}")]
+    Unsupported {
+        /// What is not supported, where, and what is.
+        message: String,
+    },
+    /// The path holds something that is not a store.
+    #[error("`{store}` is not a store of this package: {message}; nothing was written")]
+    NotAStore {
+        /// The uri.
+        store: String,
+        /// What is there.
+        message: String,
+    },
+    /// Stored data is damaged or of a newer version.
+    #[error("stored data of `{store}` cannot be read: {message}")]
+    Damaged {
+        /// The store's uri.
+        store: String,
+        /// What cannot be read.
+        message: String,
+        /// The engine's error.
+        #[source]
+        source: Option<Cause>,
+    },
+    /// A bug in this package.
+    #[error("internal error: {message}; this is a bug in lance-context, please report it with this message")]
+    Internal {
+        /// What was found.
+        message: String,
+        /// The cause, if one exists.
+        #[source]
+        source: Option<Cause>,
+    },
+}
+
+fn did_you_mean(name: &Option<String>) -> String {
+    name.as_ref().map_or_else(String::new, |n| format!(", did you mean `{n}`?"))
+}
+
+fn names(known: &[String]) -> String {
+    known.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
+}
+
+impl Error {
+    /// What the caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::InvalidColumn { .. }
+            | Self::InvalidSchema { .. }
+            | Self::SchemaMismatch { .. }
+            | Self::OptionMismatch { .. }
+            | Self::SchemaMissing { .. } => Kind::Schema,
+            Self::UnknownColumn { .. }
+            | Self::MissingValue { .. }
+            | Self::WrongType { .. }
+            | Self::OutOfRange { .. }
+            | Self::BatchTooLarge { .. }
+            | Self::InvalidRow { .. } => Kind::Row,
+            Self::InvalidQuery { .. } | Self::QueryColumn { .. } | Self::QueryParameter { .. } => Kind::Query,
+            Self::InvalidArgument { .. } => Kind::Argument,
+            Self::StoreNotFound { .. } => Kind::NotFound,
+            Self::WriterFenced { .. } => Kind::Fenced,
+            Self::Closed { .. } | Self::Forked { .. } | Self::RuntimeStopped | Self::ReadOnly { .. } => Kind::State,
+            Self::Storage { .. } => Kind::Storage,
+            Self::Unsupported { .. } => Kind::Unsupported,
+            Self::NotAStore { .. } | Self::Damaged { .. } => Kind::Format,
+            Self::Internal { .. } => Kind::Internal,
+        }
+    }
+
+    /// What happened, as a stable word. Codes are never renamed.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidColumn { .. } => "invalid-column",
+            Self::InvalidSchema { .. } => "invalid-schema",
+            Self::SchemaMismatch { .. } => "schema-mismatch",
+            Self::OptionMismatch { .. } => "option-mismatch",
+            Self::SchemaMissing { .. } => "schema-missing",
+            Self::UnknownColumn { .. } => "unknown-column",
+            Self::MissingValue { .. } => "missing-value",
+            Self::WrongType { .. } => "wrong-type",
+            Self::OutOfRange { .. } => "out-of-range",
+            Self::BatchTooLarge { .. } => "batch-too-large",
+            Self::InvalidRow { .. } => "invalid-row",
+            Self::InvalidQuery { .. } => "invalid-query",
+            Self::QueryColumn { .. } => "query-column",
+            Self::QueryParameter { .. } => "query-parameter",
+            Self::InvalidArgument { .. } => "invalid-argument",
+            Self::StoreNotFound { .. } => "store-not-found",
+            Self::WriterFenced { .. } => "writer-fenced",
+            Self::Closed { .. } => "closed",
+            Self::Forked { .. } => "forked",
+            Self::RuntimeStopped => "runtime-stopped",
+            Self::ReadOnly { .. } => "read-only",
+            Self::Storage { .. } => "storage",
+            Self::Unsupported { .. } => "unsupported",
+            Self::NotAStore { .. } => "not-a-store",
+            Self::Damaged { .. } => "damaged",
+            Self::Internal { .. } => "internal",
+        }
+    }
+
+    /// Whether the same call can succeed later without a change by the caller.
+    #[must_use]
+    pub const fn retryable(&self) -> bool {
+        match self {
+            Self::Storage { retryable, .. } => *retryable,
+            Self::WriterFenced { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The column concerned, if it is about one.
+    #[must_use]
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            Self::InvalidColumn { column, .. }
+            | Self::UnknownColumn { column, .. }
+            | Self::MissingValue { column, .. }
+            | Self::WrongType { column, .. }
+            | Self::OutOfRange { column, .. }
+            | Self::QueryColumn { column, .. } => Some(column),
+            _ => None,
+        }
+    }
+
+    /// The index of the row concerned, if it is about one.
+    #[must_use]
+    pub const fn row(&self) -> Option<usize> {
+        match self {
+            Self::UnknownColumn { row, .. }
+            | Self::MissingValue { row, .. }
+            | Self::WrongType { row, .. }
+            | Self::OutOfRange { row, .. }
+            | Self::InvalidRow { row, .. } => Some(*row),
+            _ => None,
+        }
+    }
+}

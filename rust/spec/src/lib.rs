@@ -1,0 +1,20 @@
+//! The contract of lance-context and all of its pure logic.
+//!
+//! Owns the schema declaration ([`SchemaSpec`]), one cell ([`Value`]), the query a store answers
+//! ([`Query`]) and every error the product can raise ([`Error`]). Nothing here does I/O: no tokio, no
+//! lance, no Arrow and no pyo3, so the engine, the server, the client and the Python package share
+//! one source for each rule.
+
+pub mod error;
+pub mod options;
+pub mod query;
+pub mod schema;
+pub mod value;
+
+mod validate;
+
+pub use error::{Error, Kind, Result};
+pub use options::{AddResult, MergeReport, OpenOptions, ReadMode, Stats};
+pub use query::{Filter, Query};
+pub use schema::{ColumnSpec, ColumnType, Metric, SchemaSpec};
+pub use value::Value;

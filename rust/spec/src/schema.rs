@@ -1,0 +1,236 @@
+//! A store's schema as a value.
+//!
+//! Declared once, validated before anything is created, persisted in the dataset, immutable. Two
+//! declarations are equal when they mean the same: order, spelled-out defaults and metric aliases do
+//! not count. The JSON form is read by `parse` and written by `json`; the rules live in
+//! `crate::validate`.
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+use crate::validate;
+
+mod diff;
+mod json;
+mod parse;
+pub(crate) mod suggest;
+#[cfg(test)]
+mod tests;
+
+/// The key column, which every schema declares.
+pub const ID: &str = "id";
+
+/// How the distance of two vectors is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Metric {
+    /// Euclidean distance (`l2`, `euclidean`).
+    #[default]
+    L2,
+    /// Cosine distance (`cosine`).
+    Cosine,
+    /// Negated inner product (`dot`, `dot_product`).
+    Dot,
+}
+
+impl Metric {
+    /// The canonical name, as the persisted schema spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::L2 => "l2",
+            Self::Cosine => "cosine",
+            Self::Dot => "dot",
+        }
+    }
+}
+
+/// The type of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ColumnType {
+    /// Text; `large` allows more than 2 GiB a batch.
+    String {
+        /// 64-bit offsets.
+        large: bool,
+    },
+    /// A signed 32-bit integer.
+    Int32,
+    /// A signed 64-bit integer.
+    Int64,
+    /// A single-precision float.
+    Float32,
+    /// A double-precision float.
+    Float64,
+    /// A truth value.
+    Bool,
+    /// Microseconds; with `utc`, an instant, otherwise a wall-clock reading without offset.
+    Timestamp {
+        /// Whether values are instants (tz = "UTC") or naive.
+        utc: bool,
+    },
+    /// Bytes, always stored inline. A blob is left out of default projections.
+    Binary {
+        /// Whether `list` leaves the column out.
+        blob: bool,
+    },
+    /// A float32 vector of fixed length.
+    Vector {
+        /// Number of components.
+        dim: u32,
+        /// Distance measure.
+        metric: Metric,
+    },
+    /// A list of scalars.
+    List {
+        /// Type of the elements: a scalar.
+        item: Box<ColumnType>,
+    },
+}
+
+impl ColumnType {
+    /// Whether default projections leave the column out.
+    #[must_use]
+    pub const fn is_blob(&self) -> bool {
+        matches!(self, Self::Binary { blob: true })
+    }
+
+    /// The type for messages, such as `float32`, `vector(768)` or `timestamp(us, UTC)`.
+    ///
+    /// Two types have the same description exactly when they are equal.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::String { large: false } => "string".into(),
+            Self::String { large: true } => "string(large)".into(),
+            Self::Int32 => "int32".into(),
+            Self::Int64 => "int64".into(),
+            Self::Float32 => "float32".into(),
+            Self::Float64 => "float64".into(),
+            Self::Bool => "bool".into(),
+            Self::Timestamp { utc: true } => "timestamp(us, UTC)".into(),
+            Self::Timestamp { utc: false } => "timestamp(us, naive)".into(),
+            Self::Binary { blob: false } => "binary".into(),
+            Self::Binary { blob: true } => "binary(blob)".into(),
+            Self::Vector { dim, metric: Metric::L2 } => format!("vector({dim})"),
+            Self::Vector { dim, metric } => format!("vector({dim}, {})", metric.name()),
+            Self::List { item } => format!("list({})", item.describe()),
+        }
+    }
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnSpec {
+    /// Its name, exactly as declared.
+    pub name: String,
+    /// Its type.
+    pub column_type: ColumnType,
+    /// Whether a row may leave it null.
+    pub nullable: bool,
+}
+
+/// A validated schema. Columns keep the order of the declaration.
+#[derive(Debug, Clone)]
+pub struct SchemaSpec {
+    columns: Vec<ColumnSpec>,
+    positions: HashMap<String, usize>,
+}
+
+impl SchemaSpec {
+    /// A schema of these columns, in this order.
+    ///
+    /// # Errors
+    /// `InvalidColumn` or `InvalidSchema` for the first rule of the declaration that is broken.
+    pub fn new(columns: Vec<ColumnSpec>) -> Result<Self> {
+        validate::schema(&columns)?;
+        let positions = columns.iter().enumerate().map(|(at, column)| (column.name.clone(), at)).collect();
+        Ok(Self { columns, positions })
+    }
+
+    /// Reads a declaration: a JSON object from column names to a type name (`"float32"`) or a
+    /// tagged form (`{"type": "vector", "dim": 768, "nullable": false}`), in any mixture.
+    ///
+    /// # Errors
+    /// `InvalidSchema` for text that is no such object, otherwise as [`SchemaSpec::new`]; unknown and
+    /// repeated keys are refused at every level.
+    pub fn parse(json: &str) -> Result<Self> {
+        Self::new(parse::columns(json)?)
+    }
+
+    /// The canonical declaration: tagged, in declaration order, with every default spelled out, so
+    /// that a persisted schema keeps its meaning. [`SchemaSpec::parse`] reads it back.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        json::write(&self.columns)
+    }
+
+    /// The columns in declaration order.
+    #[must_use]
+    pub fn columns(&self) -> &[ColumnSpec] {
+        &self.columns
+    }
+
+    /// The column of exactly this name, with its position.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<(usize, &ColumnSpec)> {
+        let at = *self.positions.get(name)?;
+        Some((at, self.columns.get(at)?))
+    }
+
+    /// The column names in declaration order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|column| column.name.clone()).collect()
+    }
+
+    /// How this declaration differs in meaning from the `stored` one, as a clause for an error
+    /// message; `None` when they mean the same.
+    #[must_use]
+    pub fn diff(&self, stored: &Self) -> Option<String> {
+        diff::describe(self, stored)
+    }
+
+    /// The declared name that `name` is probably a misspelling of.
+    #[must_use]
+    pub fn suggest(&self, name: &str) -> Option<String> {
+        suggest::closest(name, self.columns.iter().map(|column| column.name.as_str())).map(str::to_owned)
+    }
+
+    /// The columns that a read returns unless told otherwise: `id`, then all others in declaration
+    /// order but blobs.
+    #[must_use]
+    pub fn default_projection(&self) -> Vec<String> {
+        let others = self.columns.iter().filter(|column| column.name != ID && !column.column_type.is_blob());
+        std::iter::once(ID.to_owned()).chain(others.map(|column| column.name.clone())).collect()
+    }
+
+    /// The columns that a read returns when asked for `columns`: `id` first, then each named column
+    /// once, in the order of the request. `None` asks for the default projection.
+    ///
+    /// # Errors
+    /// `QueryColumn` for a name that is not declared.
+    pub fn resolve_projection(&self, columns: Option<&[String]>) -> Result<Vec<String>> {
+        let Some(requested) = columns else {
+            return Ok(self.default_projection());
+        };
+        let mut taken = vec![false; self.columns.len()];
+        let mut resolved = vec![ID.to_owned()];
+        for name in requested {
+            let (at, _) = self.column(name).ok_or_else(|| self.unknown_query_column(name))?;
+            if name != ID && !std::mem::replace(&mut taken[at], true) {
+                resolved.push(name.clone());
+            }
+        }
+        Ok(resolved)
+    }
+
+    fn unknown_query_column(&self, name: &str) -> Error {
+        Error::QueryColumn { column: name.to_owned(), suggestion: self.suggest(name), known: self.names() }
+    }
+}
+
+/// Equal by meaning: the order of columns does not count.
+impl PartialEq for SchemaSpec {
+    fn eq(&self, other: &Self) -> bool {
+        diff::equal(self, other)
+    }
+}

@@ -1,0 +1,261 @@
+"""Interpreter exit, Ctrl-C, fork and event loops: bounded time, the right exit code, acknowledged rows kept."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lance_context import AsyncGenericStore, GenericStore
+from tests.child import Child, Finished, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lance_context import SchemaDeclaration
+
+ASYNC_SCRIPT = """
+    import asyncio, sys
+    from lance_context import AsyncGenericStore
+
+    path, variant = sys.argv[1], int(sys.argv[2])
+    schema = {"id": "string", "n": "int64"}
+    rows = [{"id": str(n), "n": n} for n in range(10)]
+
+    async def main():
+        if variant == 0:
+            async with AsyncGenericStore.open(path, schema=schema, read="latest") as store:
+                await store.add(rows)
+                assert await store.count() == 10
+        elif variant == 1:
+            store = await AsyncGenericStore.open(path, schema=schema, read="latest")
+            await asyncio.gather(*(store.add(row) for row in rows))
+            assert len(await store.list()) == 10
+            await store.close()
+        elif variant == 2:
+            store = await AsyncGenericStore.open(path, schema=schema)
+            await store.add(rows)
+            keep.append(store)
+        else:
+            store = await AsyncGenericStore.open(path, schema=schema)
+            await store.add(rows)
+            keep.append(store)
+            keep.append([asyncio.ensure_future(store.add({"id": f"late{n}"})) for n in range(5)])
+            await asyncio.sleep(0)
+
+    keep = []
+    asyncio.run(main())
+"""
+
+
+def test_forty_short_asyncio_scripts(tmp_path: Path) -> None:
+    def one(n: int) -> Finished:
+        return run(ASYNC_SCRIPT, tmp_path / str(n), n % 4, code=None)
+
+    with ThreadPoolExecutor(4) as pool:
+        finished = list(pool.map(one, range(40)))
+    assert [str(end) for end in finished if (end.code, end.err) != (0, "")] == []
+    for n in range(40):
+        with GenericStore.open_existing(tmp_path / str(n)) as store:
+            assert store.count(filter="n IS NOT NULL") == 10
+
+
+@pytest.mark.parametrize(
+    ("way", "code"),
+    [("pass", 0), ("sys.exit(3)", 3), ("raise RuntimeError('on purpose')", 1), ("os._exit(4)", 4)],
+    ids=["return", "sys.exit", "exception", "os._exit"],
+)
+@pytest.mark.parametrize("rows", [1, 500])
+def test_exit_without_close(path: Path, way: str, code: int, rows: int) -> None:
+    script = f"""
+        import os, sys
+        from lance_context import GenericStore
+
+        store = GenericStore.open({str(path)!r}, schema={{"id": "string", "n": "int64"}})
+        store.add({{"id": f"r{{n:03}}", "n": n}} for n in range({rows}))
+        print("leaving", flush=True)
+        {way}
+    """
+    with Child(script) as child:
+        child.expect("leaving")
+        child.finish(code, within_s=6)
+    with GenericStore.open(path) as store:
+        assert [row["n"] for row in store.list()] == list(range(rows))
+        if not way.startswith("os"):
+            assert store.stats().generations == 1, "interpreter exit seals"
+
+
+@pytest.mark.parametrize("operation", ["add", "list", "merge"])
+def test_ctrl_c(path: Path, operation: str) -> None:
+    script = """
+        import os, signal, sys, threading, time
+        from lance_context import GenericStore
+
+        store = GenericStore.open(sys.argv[1], schema={"id": "string", "n": "int64"}, read="latest", gc_grace=0)
+        store.add({"id": f"a{n:05}", "n": n} for n in range(3000))
+        rounds = 0
+        def add():
+            store.add([{"id": f"b{rounds}-{n}", "n": n} for n in range(3000)])
+        def merge():
+            store.add({"id": f"c{rounds}", "n": rounds})
+            store.flush()
+            store.merge()
+        operation = {"add": add, "list": store.list, "merge": merge}[sys.argv[2]]
+
+        busy = threading.Event()
+        pressed = None
+        def press():
+            global pressed
+            busy.wait()
+            pressed = time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+        presser = threading.Thread(target=press)
+        presser.start()
+        try:
+            while True:
+                operation()
+                rounds += 1
+                if rounds == 2:
+                    busy.set()
+        except KeyboardInterrupt:
+            took = time.monotonic() - pressed
+        presser.join()
+        assert took < 5, took
+        assert store.count(filter="id LIKE 'a%'") == 3000
+        added = store.count(filter="id LIKE 'b%'")
+        assert added % 3000 == 0, added
+        store.add({"id": "after", "n": 1})
+        store.flush()
+        store.merge()
+        assert store.get("after") == {"id": "after", "n": 1}
+        store.close()
+        print(took)
+    """
+    end = run(script, path, operation)
+    assert end.err == ""
+    assert float(end.out) < 5
+
+
+FORK = """
+    import os, signal, sys, warnings
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python's own warning about fork and threads
+    from lance_context import GenericStore, StateError
+
+    path, variant = sys.argv[1], sys.argv[2]
+    schema = {"id": "string", "n": "int64"}
+    store = GenericStore.open(path, schema=schema, read="latest")
+    store.add({"id": "parent", "n": 1})
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        if variant == "use":
+            for use in (store.count, store.list, store.flush, lambda: store.add({"id": "child"})):
+                try:
+                    use()
+                except StateError as error:
+                    assert error.code == "forked", error.code
+                else:
+                    os._exit(10)
+            os._exit(0)
+        elif variant == "other":
+            with GenericStore.open(path + "-other", schema=schema, read="latest") as other:
+                other.add({"id": "child", "n": 2})
+                assert other.count() == 1
+            os._exit(0)
+        elif variant == "same":
+            with GenericStore.open_existing(path, read="latest") as again:
+                assert again.get("parent") == {"id": "parent", "n": 1}
+                again.add({"id": "child", "n": 2})
+            os._exit(0)
+        else:
+            sys.exit(0)  # runs the exit handlers in the child
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, status
+    store.add({"id": "after", "n": 3})
+    assert store.count() == (3 if variant == "same" else 2)
+    assert store.get("parent") == {"id": "parent", "n": 1}
+    store.close()
+"""
+
+
+@pytest.mark.parametrize("variant", ["use", "other", "same", "exit"])
+def test_fork_after_use(path: Path, variant: str) -> None:
+    end = run(FORK, path, variant, timeout_s=60)
+    assert end.err == ""
+    with GenericStore.open(path) as store:
+        ids = [row["id"] for row in store.list()]
+    assert ids == (["after", "child", "parent"] if variant == "same" else ["after", "parent"])
+
+
+def test_sync_store_inside_a_running_loop(path: Path) -> None:
+    end = run(
+        """
+        import asyncio, sys
+        from lance_context import AsyncGenericStore, GenericStore
+
+        async def main():
+            with GenericStore.open(sys.argv[1], schema={"id": "string"}, read="latest") as store:
+                store.add({"id": "a"})
+                async with AsyncGenericStore.open(sys.argv[1], read="latest") as twin:
+                    assert await twin.count() == 1
+                    store.add({"id": "b"})
+                    assert await twin.count() == store.count() == 2
+
+        asyncio.run(main())
+        asyncio.run(main())
+        """,
+        path,
+    )
+    assert end.err == ""
+
+
+def test_one_store_in_two_loops(path: Path) -> None:
+    end = run(
+        """
+        import asyncio, sys, threading
+        from lance_context import AsyncGenericStore
+
+        async def opened():
+            return await AsyncGenericStore.open(sys.argv[1], schema={"id": "string"}, read="latest")
+
+        store = asyncio.run(opened())
+
+        async def write(name):
+            await asyncio.gather(*(store.add({"id": f"{name}{n}"}) for n in range(10)))
+
+        threads = [threading.Thread(target=asyncio.run, args=(write(name),)) for name in "abcd"]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+
+        async def check():
+            assert await store.count() == 40
+            await store.close()
+
+        asyncio.run(check())
+        """,
+        path,
+    )
+    assert end.err == ""
+
+
+def test_the_async_store_in_this_process(path: Path) -> None:
+    import asyncio
+
+    async def main() -> None:
+        schema: SchemaDeclaration = {"id": "string", "n": "int64"}
+        async with AsyncGenericStore.open(path, schema=schema) as store:
+            assert (await store.add([{"id": "a", "n": 1}, {"id": "b", "n": 2}])).count == 2
+            await store.flush()
+            assert await store.list(filter="n > $n", params={"n": 1}) == [{"id": "b", "n": 2}]
+            assert await store.get("a", columns=["n"]) == {"id": "a", "n": 1}
+            assert (await store.merge()).rows == 2
+            assert (await store.stats()).base_rows == 2
+            assert list(store.schema()) == ["id", "n"]
+        assert store.closed
+        again = await AsyncGenericStore.open_existing(path)
+        assert await again.count() == 2
+        await again.close()
+        await again.close()
+
+    asyncio.run(main())

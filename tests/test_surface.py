@@ -1,0 +1,137 @@
+"""The public surface: what is exported, that the twins match, and that every error has its class."""
+
+import doctest
+import inspect
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lance_context
+import lance_context.errors
+import lance_context.generic
+from lance_context import AsyncGenericStore, GenericStore, LanceContextError, UnavailableError
+
+ROOT = Path(__file__).parent.parent
+TWINS = [(GenericStore, AsyncGenericStore)]
+# Plain functions in both twins: an opening is awaitable and a context manager, a schema needs no I/O.
+PLAIN = {"open", "open_existing", "schema"}
+
+
+def public(owner: object) -> dict[str, object]:
+    return {name: member for name, member in inspect.getmembers(owner) if not name.startswith("_")}
+
+
+def error_classes() -> list[type[LanceContextError]]:
+    classes = vars(lance_context.errors).values()
+    return [c for c in classes if isinstance(c, type) and issubclass(c, LanceContextError)]
+
+
+def codes_by_kind() -> dict[str, set[str]]:
+    """The two tables of the engine, read from its source: kind by variant and code by variant."""
+    source = (ROOT / "rust/spec/src/error.rs").read_text()
+    kinds, codes = source.split("pub const fn kind", 1)[1].split("pub const fn code", 1)
+    kind_of = {
+        variant: kind
+        for arms, kind in re.findall(r"((?:\|?\s*Self::\w+(?: \{ \.\. \})?\s*)+)=> Kind::(\w+)", kinds)
+        for variant in re.findall(r"Self::(\w+)", arms)
+    }
+    code_of = dict(re.findall(r'Self::(\w+)(?: \{ \.\. \})? => "([a-z-]+)"', codes.split("pub const fn", 1)[0]))
+    assert kind_of.keys() == code_of.keys()
+    assert code_of
+    table: dict[str, set[str]] = {}
+    for variant, kind in kind_of.items():
+        table.setdefault(kind, set()).add(code_of[variant])
+    return table
+
+
+def test_all_is_sorted_and_complete() -> None:
+    exported = lance_context.__all__
+    assert exported == sorted(exported)
+    modules = {name for name, member in vars(lance_context).items() if inspect.ismodule(member)}
+    names = {name for name in vars(lance_context) if not name.startswith("_")} - modules
+    assert set(exported) == names | {"__version__"}
+
+
+@pytest.mark.parametrize(("sync", "twin"), TWINS)
+def test_twins_have_the_same_methods(sync: type, twin: type) -> None:
+    assert public(sync).keys() == public(twin).keys()
+
+
+@pytest.mark.parametrize(("sync", "twin"), TWINS)
+def test_twins_take_the_same_arguments(sync: type, twin: type) -> None:
+    for name, member in public(sync).items():
+        other = getattr(twin, name)
+        if isinstance(member, property):
+            assert isinstance(other, property)
+        elif callable(member):
+            assert inspect.signature(member).parameters == inspect.signature(other).parameters, name
+            assert inspect.iscoroutinefunction(other) == (name not in PLAIN), name
+            assert not inspect.iscoroutinefunction(member), name
+
+
+@pytest.mark.parametrize(("sync", "twin"), TWINS)
+def test_every_method_is_documented(sync: type, twin: type) -> None:
+    for name, member in public(sync).items():
+        assert member.__doc__, name
+        if callable(member) and name in vars(sync):
+            assert "Example:" in member.__doc__, name
+            assert getattr(twin, name).__doc__.startswith(f"Async form of `{sync.__name__}.{name}`"), name
+
+
+def test_every_code_of_the_engine_has_a_documented_class() -> None:
+    for kind, codes in codes_by_kind().items():
+        if kind == "Argument":
+            continue  # Python's own ValueError
+        documented = re.findall(r"``([a-z-]+)``", inspect.getdoc(getattr(lance_context, f"{kind}Error")) or "")
+        assert codes <= set(documented), kind
+
+
+def test_every_documented_code_exists() -> None:
+    known = set[str]().union(*codes_by_kind().values())
+    for error in error_classes():
+        _, _, codes = (error.__doc__ or "").partition("Codes:")
+        assert set(re.findall(r"``([a-z-]+)``", codes)) <= known, error
+
+
+def test_the_bridge_names_existing_classes() -> None:
+    named = re.findall(r'"(\w+Error)"', (ROOT / "rust/python/src/errors.rs").read_text())
+    assert named
+    assert all(issubclass(getattr(lance_context, name), LanceContextError) for name in named)
+
+
+@pytest.mark.parametrize("error", error_classes(), ids=lambda error: error.__name__)
+def test_an_error_survives_pickling(error: type[LanceContextError]) -> None:
+    raised = error("what happened", code="wrong-type", retryable=True, row=3, column="score")
+    copy = pickle.loads(pickle.dumps(raised))
+    assert type(copy) is error
+    assert str(copy) == "what happened"
+    assert (copy.code, copy.retryable, copy.row, copy.column) == ("wrong-type", True, 3, "score")
+
+
+def test_errors_are_also_what_python_calls_them() -> None:
+    assert issubclass(lance_context.SchemaError, ValueError)
+    assert issubclass(lance_context.RowError, ValueError)
+    assert issubclass(lance_context.QueryError, ValueError)
+    assert issubclass(lance_context.NotFoundError, LookupError)
+    assert issubclass(lance_context.AuthError, PermissionError)
+    assert issubclass(lance_context.StorageError, OSError)
+    assert issubclass(lance_context.FencedError, lance_context.ConflictError)
+    assert issubclass(UnavailableError, (lance_context.StorageError, ConnectionError))
+    assert UnavailableError("try later").retry_after is None
+
+
+def test_examples_run() -> None:
+    result = doctest.testmod(lance_context.generic)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_import_is_light() -> None:
+    program = "import sys, lance_context; print({'pyarrow', 'pydantic', 'numpy', 'asyncio'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == "set()"

@@ -1,0 +1,81 @@
+"""How programs use the package, for the type checker alone: this file is never run."""
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, assert_type
+
+from lance_context import (
+    AddResult,
+    AsyncGenericStore,
+    GenericStore,
+    LanceContextError,
+    MergeReport,
+    Row,
+    StoreStats,
+)
+
+
+def rows() -> Iterator[Mapping[str, object]]:
+    yield {"id": "r1", "embedding": (0.0, 1.0)}
+
+
+def blocking(path: os.PathLike[str]) -> None:
+    with GenericStore.open("runs/clips", schema={"id": "string", "video": {"type": "binary", "blob": True}}) as store:
+        assert_type(store, GenericStore)
+        assert_type(store.add({"id": "r1", "video": b""}), AddResult)
+        assert_type(store.add([{"id": "r1"}, {"id": "r2"}]), AddResult)
+        assert_type(store.add(rows()), AddResult)
+        assert_type(store.list(filter="n > $n", params={"n": 1}, columns=("id",), limit=1), list[Row])
+        assert_type(store.list(filter={"n": 1}, after="r1", offset=1, read="latest"), list[dict[str, Any]])
+        assert_type(store.get("r1", columns=["video"]), dict[str, Any] | None)
+        assert_type(store.count("n > 1"), int)
+        assert_type(store.flush(), None)
+        assert_type(store.merge(), MergeReport)
+        assert_type(store.stats(), StoreStats)
+        assert_type(store.uri, str)
+        assert_type(store.closed, bool)
+    # What `schema()` returns is a declaration.
+    again = GenericStore.open(Path("elsewhere"), store.schema(), gc_grace=timedelta(minutes=1), fsync=True)
+    again.close()
+    assert_type(GenericStore.open_existing(path, read_only=True), GenericStore)
+
+
+async def awaiting() -> None:
+    async with AsyncGenericStore.open("runs/clips", {"id": "string"}, seal_on_add=True) as store:
+        assert_type(store, AsyncGenericStore)
+        assert_type(await store.add(rows()), AddResult)
+        assert_type(await store.list(columns=["id"]), list[Row])
+        assert_type(await store.get("r1"), Row | None)
+        assert_type(await store.count({"n": 1}, read="latest"), int)
+        assert_type(await store.merge(), MergeReport)
+        assert_type(await store.stats(), StoreStats)
+        assert_type(await store.close(), None)
+    store = await AsyncGenericStore.open_existing("runs/clips")
+    assert_type(store, AsyncGenericStore)
+
+
+def errors() -> None:
+    try:
+        blocking(Path("runs"))
+    except LanceContextError as error:
+        assert_type(error.code, str)
+        assert_type(error.retryable, bool)
+        assert_type(error.row, int | None)
+        assert_type(error.column, str | None)
+
+
+class ClipStore(GenericStore):
+    """A subclass keeps its type through `open`."""
+
+
+def subclassed() -> None:
+    assert_type(ClipStore.open("runs/clips"), ClipStore)
+
+
+async def subclassed_twin() -> None:
+    class AsyncClipStore(AsyncGenericStore):
+        pass
+
+    assert_type(await AsyncClipStore.open("runs/clips"), AsyncClipStore)
