@@ -15,8 +15,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# maturin finds the environment by this variable. PYO3_PYTHON is what maturin itself would set: a different
-# value in a direct cargo call would rebuild pyo3 at each change between the two.
+BENCH := .venvs/bench
+# How maturin finds the environment, and how pyo3 does when clippy builds it.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
@@ -24,7 +24,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 APT_INSTALL := $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
 
 .NOTPARALLEL:
-.PHONY: help setup tools build demo test test-rust test-python lint lint-rust lint-python dependency-direction \
+.PHONY: help setup tools build demo test test-rust test-python lint lint-format lint-rust lint-python dependency-direction \
 	stubs wheel bench docs soak clean
 
 help: ## List the targets.
@@ -36,8 +36,9 @@ tools: # System packages, where the machine lacks them; libprotobuf-dev holds th
 	@command -v protoc >/dev/null || { $(APT_INSTALL) protobuf-compiler libprotobuf-dev; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(APT_INSTALL) python3-venv; }
 
+# Made anew when the list changes, so that nothing stays that is no longer on it.
 $(READY): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
@@ -58,17 +59,19 @@ test-rust: setup
 test-python: build
 	$(BIN)/python -m pytest tests
 
-lint: lint-python lint-rust ## Formatting, lints, types, dependency direction, stub drift.
+lint: lint-format lint-rust lint-python ## Formatting, lints, types, dependency direction, stub drift.
 
-# The checks that need no compiler come first. `--all-targets` checks dependencies without generating code:
-# a second pass over them, much cheaper than the build.
-lint-rust: setup dependency-direction
+lint-format: setup dependency-direction
 	cargo fmt --all --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# `--all-targets` checks dependencies without generating code: a second pass over them, much cheaper than the
+# build. It comes before maturin, whose environment variables make pyo3 compile again at each change.
+lint-rust: setup
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 lint-python: build stubs
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
 	git diff --exit-code -- stubs/
 	$(BIN)/python -m mypy.stubtest lance_context._native
 	$(BIN)/pyright
@@ -91,11 +94,13 @@ stubs: setup ## Regenerate stubs/ from the extension's source.
 	$(BIN)/maturin generate-stubs --locked --profile dev --out stubs
 
 wheel: setup ## Build the release wheel into dist/.
+	rm -rf dist
 	$(BIN)/maturin build --locked --release --strip --out dist
 
-bench: setup ## Run the benchmarks on a release build (which stays in .venv until the next `make build`).
-	$(BIN)/maturin develop --locked --release
-	$(BIN)/python benchmarks/run.py
+bench: wheel ## Run the benchmarks on the release wheel, in an environment of its own.
+	test -e $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall numpy dist/*.whl
+	$(BENCH)/bin/python benchmarks/run.py $(BENCH_ARGS)
 
 docs: ## Build the guides (there are none yet).
 	@echo "There are no guide pages yet. README.md, the docstrings and examples/ are the documentation."

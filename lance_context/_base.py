@@ -86,7 +86,8 @@ class BaseStore:
     _warned: bool
 
     def __init__(self, native: Store, read: ReadMode) -> None:
-        self._native = _lifecycle.track(native)
+        self._native = native
+        _lifecycle.track(native)
         self._read = read
         self._warned = False
 

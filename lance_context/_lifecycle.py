@@ -16,10 +16,9 @@ CLOSE_LIMIT_S = 5.0
 _open: WeakSet[Store] = WeakSet()
 
 
-def track(store: Store) -> Store:
+def track(store: Store) -> None:
     """Closes `store` at interpreter exit, if it is still open then."""
     _open.add(store)
-    return store
 
 
 @atexit.register

@@ -194,16 +194,16 @@ def test_sync_store_inside_a_running_loop(path: Path) -> None:
         import asyncio, sys
         from lance_context import AsyncGenericStore, GenericStore
 
-        async def main():
-            with GenericStore.open(sys.argv[1], schema={"id": "string"}, read="latest") as store:
+        async def main(path):
+            with GenericStore.open(path, schema={"id": "string"}, read="latest") as store:
                 store.add({"id": "a"})
-                async with AsyncGenericStore.open(sys.argv[1], read="latest") as twin:
+                async with AsyncGenericStore.open(path, read="latest") as twin:
                     assert await twin.count() == 1
                     store.add({"id": "b"})
                     assert await twin.count() == store.count() == 2
 
-        asyncio.run(main())
-        asyncio.run(main())
+        asyncio.run(main(sys.argv[1]))
+        asyncio.run(main(sys.argv[1] + "-second"))
         """,
         path,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lance_context import GenericStore, SchemaError, UnsealedRowsWarning
+from lance_context import GenericStore, SchemaError, UnsealedRowsWarning, UnsupportedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,6 @@ def test_seal_on_add_is_seen_at_once_and_persists(path: Path) -> None:
     [
         ("seal_on_add", True, False),
         ("seal_on_add", False, True),
-        ("fsync", True, False),
         ("gc_grace", 0, 60.0),
         ("gc_grace", timedelta(minutes=1), timedelta(minutes=2)),
     ],
@@ -62,6 +61,15 @@ def test_an_option_that_contradicts_the_stored_one(path: Path, option: str, stor
     if isinstance(stored, bool):
         assert "true" in str(error.value).lower()
         assert "false" in str(error.value).lower()
+
+
+def test_fsync_is_refused_while_it_could_not_be_kept(path: Path) -> None:
+    with pytest.raises(UnsupportedError) as error:
+        GenericStore.open(path, schema=SCHEMA, fsync=True)
+    assert error.value.code == "unsupported"
+    assert not path.exists()
+    with GenericStore.open(path, schema=SCHEMA, fsync=False) as store:
+        assert not store.stats().fsync
 
 
 def test_latest_sees_without_claiming(path: Path) -> None:

@@ -26,6 +26,12 @@ pub(crate) fn lost_claim(error: &lance::Error) -> bool {
     fenced_by_peer(error) || error.to_string().contains("Failed to claim shard")
 }
 
+/// Whether a file that a snapshot refers to was collected by another process while it was read.
+pub(crate) fn vanished(error: &lance::Error) -> bool {
+    matches!(error.find_root(), lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. })
+        || error.to_string().contains("not found")
+}
+
 /// The same error for another waiter of the same batch; the source stays with the first.
 pub(crate) fn replicate(error: &Error) -> Error {
     match error {
@@ -36,9 +42,7 @@ pub(crate) fn replicate(error: &Error) -> Error {
             retryable: *retryable,
             source: None,
         },
-        Error::WriterFenced { store, attempts } => {
-            Error::WriterFenced { store: store.clone(), attempts: *attempts }
-        }
+        Error::WriterFenced { store, attempts } => Error::WriterFenced { store: store.clone(), attempts: *attempts },
         Error::Closed { store } => Error::Closed { store: store.clone() },
         other => Error::Internal { message: other.to_string(), source: None },
     }
@@ -46,10 +50,7 @@ pub(crate) fn replicate(error: &Error) -> Error {
 
 /// `text` without the `, /path/to/file.rs:12:3` that lance appends to its messages.
 pub(crate) fn strip_locations(text: &str) -> String {
-    text.split(", ")
-        .filter(|part| !is_location(part.trim()))
-        .collect::<Vec<_>>()
-        .join(", ")
+    text.split(", ").filter(|part| !is_location(part.trim())).collect::<Vec<_>>().join(", ")
 }
 
 fn is_location(part: &str) -> bool {

@@ -76,9 +76,8 @@ impl FilterPlanner {
     /// Coerces, and refuses what would fail or mean nothing on every row.
     fn checked(&self, text: &str, expression: Expr) -> Result<Expr> {
         let context = SimplifyContext::builder().with_schema(Arc::clone(&self.columns)).build();
-        let coerced = ExprSimplifier::new(context)
-            .coerce(expression, &self.columns)
-            .map_err(|e| self.query_error(text, &e))?;
+        let coerced =
+            ExprSimplifier::new(context).coerce(expression, &self.columns).map_err(|e| self.query_error(text, &e))?;
         let planned = self.session.create_physical_expr(coerced.clone(), &self.columns);
         planned.map_err(|e| self.query_error(text, &e))?;
         match coerced.get_type(self.columns.as_ref()) {
@@ -101,11 +100,7 @@ impl FilterPlanner {
     }
 
     fn unknown(&self, name: &str) -> Error {
-        Error::QueryColumn {
-            column: name.to_owned(),
-            suggestion: self.spec.suggest(name),
-            known: self.spec.names(),
-        }
+        Error::QueryColumn { column: name.to_owned(), suggestion: self.spec.suggest(name), known: self.spec.names() }
     }
 }
 
@@ -125,7 +120,8 @@ fn bind(expression: Expr, params: &[(String, Value<'static>)]) -> Result<Expr> {
             Ok(TreeNodeRecursion::Continue)
         })
         .map_err(|e| invalid("params", &e.to_string()))?;
-    let parameter = |name: &str, message: &str| Error::QueryParameter { name: name.to_owned(), message: message.to_owned() };
+    let parameter =
+        |name: &str, message: &str| Error::QueryParameter { name: name.to_owned(), message: message.to_owned() };
     for name in &used {
         if !params.iter().any(|(given, _)| given == name) {
             return Err(parameter(name, "the filter uses it and `params` does not give it"));

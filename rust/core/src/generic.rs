@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::prelude::{Expr, ident, lit};
-use lance_context_spec::{
-    AddResult, Filter, MergeReport, OpenOptions, Query, ReadMode, Result, SchemaSpec, Stats,
-};
+use lance_context_spec::{AddResult, Filter, MergeReport, OpenOptions, Query, ReadMode, Result, SchemaSpec, Stats};
 
 use crate::filter::FilterPlanner;
 use crate::storage::{Kind, Location, Scan, StorageBase};
@@ -39,7 +37,12 @@ impl GenericStore {
         Self::open_storage(uri, None, true, options).await
     }
 
-    async fn open_storage(uri: &str, schema: Option<SchemaSpec>, must_exist: bool, options: OpenOptions) -> Result<Self> {
+    async fn open_storage(
+        uri: &str,
+        schema: Option<SchemaSpec>,
+        must_exist: bool,
+        options: OpenOptions,
+    ) -> Result<Self> {
         let location = Location::parse(uri)?;
         let opening = async move { StorageBase::open(location, KIND, schema, must_exist, options).await };
         let storage = crate::task::join(crate::task::spawn(opening)).await?;
@@ -101,7 +104,12 @@ impl GenericStore {
     ///
     /// # Errors
     /// As [`GenericStore::list`].
-    pub async fn get(&self, id: &str, columns: Option<Vec<String>>, read: Option<ReadMode>) -> Result<Option<RecordBatch>> {
+    pub async fn get(
+        &self,
+        id: &str,
+        columns: Option<Vec<String>>,
+        read: Option<ReadMode>,
+    ) -> Result<Option<RecordBatch>> {
         let columns = self.schema().resolve_projection(columns.as_deref())?;
         self.storage.get(id, columns, read).await
     }

@@ -7,9 +7,10 @@ use crate::support::{Place, everything, expect, in_dying_process, no_grace, rows
 fn leave_behind(place: &Place, batch: &'static [(&'static str, i64)]) {
     let uri = place.uri();
     in_dying_process(async move {
-        let store = lance_context_core::GenericStore::open(&uri, Some(crate::support::schema()), OpenOptions::default())
-            .await
-            .unwrap();
+        let store =
+            lance_context_core::GenericStore::open(&uri, Some(crate::support::schema()), OpenOptions::default())
+                .await
+                .unwrap();
         store.add(rows(batch)).await.unwrap();
         std::mem::forget(store);
     });
@@ -37,7 +38,11 @@ fn reading_what_a_live_writer_left_unsealed_does_not_fence_it() {
         assert_eq!(everything(&reader, ReadMode::Sealed).await, expect(&[("a", 1)]));
         writer.add(rows(&[("b", 2), ("a", 3)])).await.unwrap();
         assert_eq!(everything(&reader, ReadMode::Latest).await, expect(&[("a", 3), ("b", 2)]));
-        assert_eq!(everything(&reader, ReadMode::Sealed).await, expect(&[("a", 1)]), "a sealed read shows what was there at open");
+        assert_eq!(
+            everything(&reader, ReadMode::Sealed).await,
+            expect(&[("a", 1)]),
+            "a sealed read shows what was there at open"
+        );
         reader.close().await.unwrap();
         writer.add(rows(&[("c", 4)])).await.unwrap();
         writer.flush().await.unwrap();
@@ -127,4 +132,81 @@ fn a_dropped_handle_seals_in_the_background() {
         }
         panic!("the dropped handle never sealed");
     });
+}
+
+/// A crash behind the merge commit and before the trim: the shard manifest still lists the merged
+/// generations, and must not let them shadow newer rows of the base table.
+#[test]
+fn generations_that_were_merged_and_not_trimmed_are_read_no_more() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open().await;
+        store.add(rows(&[("a", 1), ("b", 1)])).await.unwrap();
+        store.flush().await.unwrap();
+        let untrimmed = shard_manifests(&place);
+        store.merge().await.unwrap();
+        store.close().await.unwrap();
+        drop(store);
+        for manifest in shard_manifests(&place) {
+            if !untrimmed.contains(&manifest) {
+                std::fs::remove_file(manifest).unwrap();
+            }
+        }
+        // What a plain Lance writer does to the base table afterwards must not be hidden either.
+        let mut base = lance::Dataset::open(&place.uri()).await.unwrap();
+        base.delete("id = 'b'").await.unwrap();
+        let store = place.open().await;
+        assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1)]));
+        store.add(rows(&[("a", 2)])).await.unwrap();
+        store.flush().await.unwrap();
+        let report = store.merge().await.unwrap();
+        assert_eq!((report.generations, report.rows), (1, 1));
+        assert_eq!(store.stats().await.unwrap().generations, 0);
+        assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 2)]));
+    });
+}
+
+fn shard_manifests(place: &Place) -> Vec<std::path::PathBuf> {
+    let shard = std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap();
+    std::fs::read_dir(shard.path().join("manifest")).unwrap().map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn a_torn_last_entry_ends_the_log_and_a_torn_middle_one_is_an_error() {
+    let place = Place::new();
+    leave_behind(&place, &[("a", 1)]);
+    run(async move {
+        let writer = place.open().await;
+        writer.add(rows(&[("b", 2)])).await.unwrap();
+        writer.add(rows(&[("c", 3)])).await.unwrap();
+        writer.add(rows(&[("d", 4)])).await.unwrap();
+        let entries = wal_entries(&place);
+        tear(&entries[entries.len() - 1]);
+        let reader = place.open().await;
+        assert_eq!(everything(&reader, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2), ("c", 3)]));
+        tear(&entries[entries.len() - 3]);
+        let reader = place.open().await;
+        let error = reader.count(None, Some(ReadMode::Latest)).await.unwrap_err();
+        assert!(matches!(error, lance_context_spec::Error::Damaged { .. }), "{error}");
+    });
+}
+
+/// WAL files by position.
+fn wal_entries(place: &Place) -> Vec<std::path::PathBuf> {
+    let shard = std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap();
+    let mut entries: Vec<_> = std::fs::read_dir(shard.path().join("wal"))
+        .unwrap()
+        .filter_map(|file| {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            Some((lance::dataset::mem_wal::util::parse_bit_reversed_filename(name)?, path))
+        })
+        .collect();
+    entries.sort();
+    entries.into_iter().map(|(_, path)| path).collect()
+}
+
+fn tear(path: &std::path::Path) {
+    let bytes = std::fs::read(path).unwrap();
+    std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
 }

@@ -1,5 +1,7 @@
 //! Integration tests of the engine, in one binary so that lance is linked once.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helper functions too")]
+
 mod crash;
 mod create;
 mod merge;

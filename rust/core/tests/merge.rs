@@ -3,7 +3,7 @@
 use lance_context_core::GenericStore;
 use lance_context_spec::{OpenOptions, Query, ReadMode, Value};
 
-use crate::support::{Place, blob, everything, expect, get, no_grace, rows, run};
+use crate::support::{Place, blob, everything, expect, get, no_grace, rows, run, spawn};
 
 #[test]
 fn the_newest_row_wins_in_every_mix_of_tiers() {
@@ -67,7 +67,7 @@ fn readers_and_a_merging_writer_agree_at_every_moment() {
         let writer = std::sync::Arc::new(place.open_with(no_grace()).await);
         let reader = place.open_with(no_grace()).await;
         let busy = std::sync::Arc::clone(&writer);
-        let work = tokio::task::spawn(async move {
+        let work = spawn(async move {
             for round in 0..30_i64 {
                 let ids: Vec<String> = (0..4).map(|i| format!("{round}-{i}")).collect();
                 let batch: Vec<(&str, i64)> = ids.iter().map(|id| (id.as_str(), round)).collect();

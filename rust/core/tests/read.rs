@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lance_context_spec::{Error, OpenOptions, ReadMode};
 
-use crate::support::{Place, everything, expect, rows, run};
+use crate::support::{Place, everything, expect, rows, run, spawn};
 
 #[test]
 fn a_deferred_row_is_latest_at_once_and_sealed_after_a_flush() {
@@ -50,7 +50,7 @@ fn concurrent_callers_share_writes_and_each_row_is_there_once() {
         let mut tasks = Vec::new();
         for task in 0..32 {
             let store = Arc::clone(&store);
-            tasks.push(tokio::task::spawn(async move {
+            tasks.push(spawn(async move {
                 for i in 0..20 {
                     store.add(rows(&[(format!("{task}-{i}").as_str(), i)])).await.unwrap();
                 }
@@ -72,7 +72,7 @@ fn an_abandoned_add_is_written_whole() {
         let store = Arc::new(place.open().await);
         let abandoned = {
             let store = Arc::clone(&store);
-            tokio::task::spawn(async move { store.add(rows(&[("a", 1), ("b", 2)])).await })
+            spawn(async move { store.add(rows(&[("a", 1), ("b", 2)])).await })
         };
         tokio::task::yield_now().await;
         abandoned.abort();

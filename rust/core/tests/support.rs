@@ -121,5 +121,15 @@ pub fn runtime() -> tokio::runtime::Runtime {
 /// The body of a test, on the runtime that products use.
 pub fn run<F: Future<Output = ()> + Send + 'static>(work: F) {
     let runtime = runtime();
-    runtime.block_on(async move { tokio::task::spawn(work).await.unwrap() });
+    runtime.block_on(async move { spawn(work).await.unwrap() });
+}
+
+/// A concurrent actor of a test.
+#[expect(clippy::disallowed_methods, reason = "a test awaits or aborts what it starts")]
+pub fn spawn<F>(work: F) -> tokio::task::JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    tokio::spawn(work)
 }

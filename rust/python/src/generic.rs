@@ -51,7 +51,7 @@ impl PyOpenOptions {
 
 /// An open store. It belongs to the process that opened it: in a forked child every method raises
 /// `StateError(code="forked")`.
-#[pyclass(frozen, module = "lance_context._native")]
+#[pyclass(frozen, weakref, module = "lance_context._native")]
 pub struct Store {
     /// Taken by `drop` alone.
     store: Option<Arc<GenericStore>>,

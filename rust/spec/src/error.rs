@@ -68,7 +68,9 @@ pub enum Error {
         diff: String,
     },
     /// An explicit option contradicts the one persisted in the store.
-    #[error("store `{store}` was created with `{option}={stored}`, not `{given}`; leave `{option}` out, or create another store")]
+    #[error(
+        "store `{store}` was created with `{option}={stored}`, not `{given}`; leave `{option}` out, or create another store"
+    )]
     OptionMismatch {
         /// The store's uri.
         store: String,
@@ -182,7 +184,9 @@ pub enum Error {
         store: String,
     },
     /// Another writer took the shard over and kept it through every retry.
-    #[error("another writer took over `{store}` and kept it through {attempts} attempts; the batch was not written; retry, or write through one process")]
+    #[error(
+        "another writer took over `{store}` and kept it through {attempts} attempts; the batch was not written; retry, or write through one process"
+    )]
     WriterFenced {
         /// The store's uri.
         store: String,

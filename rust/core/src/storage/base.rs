@@ -45,7 +45,9 @@ impl BaseView {
         let merged = dataset
             .mem_wal_index_details()
             .await?
-            .and_then(|details| details.compacted_sstables.iter().find(|c| c.shard_id == shard_id).map(|c| c.generation))
+            .and_then(|details| {
+                details.compacted_sstables.iter().find(|c| c.shard_id == shard_id).map(|c| c.generation)
+            })
             .unwrap_or(0);
         Ok(Self { dataset, merged, key_index: OnceCell::new() })
     }
@@ -85,12 +87,7 @@ pub(super) struct Base {
 impl Base {
     pub async fn new(store: &str, dataset: Dataset, shard_id: Uuid, gc_grace: Duration) -> Result<Self> {
         let view = BaseView::new(Arc::new(dataset), shard_id).await.map_err(storage(store, "open"))?;
-        Ok(Self {
-            store: store.to_owned(),
-            shard_id,
-            gc_grace,
-            current: RwLock::new((Arc::new(view), clock::now())),
-        })
+        Ok(Self { store: store.to_owned(), shard_id, gc_grace, current: RwLock::new((Arc::new(view), clock::now())) })
     }
 
     /// The newest version on storage: one existence probe for the next one, a reload only if it exists.

@@ -77,7 +77,7 @@ async fn load(location: &Location, options: &OpenOptions) -> Result<Option<Datas
     {
         return Ok(None);
     }
-    let mut builder = DatasetBuilder::from_uri(&location.uri).with_session(Arc::clone(&SESSION));
+    let mut builder = DatasetBuilder::from_uri(&location.lance_uri).with_session(Arc::clone(&SESSION));
     if !options.storage_options.is_empty() {
         builder = builder.with_storage_options(options.storage_options.clone().into_iter().collect());
     }
@@ -133,12 +133,12 @@ async fn create(location: &Location, meta: &Meta, options: &OpenOptions) -> Resu
             ..ObjectStoreParams::default()
         });
     }
-    match Dataset::write(no_rows, location.uri.as_str(), Some(params)).await {
+    match Dataset::write(no_rows, location.lance_uri.as_str(), Some(params)).await {
         Ok(dataset) => Ok(dataset),
         // Another process was faster; what it declared is compared like any stored schema.
-        Err(lance::Error::DatasetAlreadyExists { .. }) => load(location, options)
-            .await?
-            .ok_or_else(|| Error::StoreNotFound { store: location.given.clone() }),
+        Err(lance::Error::DatasetAlreadyExists { .. }) => {
+            load(location, options).await?.ok_or_else(|| Error::StoreNotFound { store: location.given.clone() })
+        }
         Err(e) => Err(storage(&location.given, "create")(e)),
     }
 }

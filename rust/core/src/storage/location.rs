@@ -13,7 +13,7 @@ pub struct Location {
     /// As the caller wrote it, for messages.
     pub given: String,
     /// What lance opens.
-    pub uri: String,
+    pub lance_uri: String,
     /// The directory, for local stores.
     pub path: Option<PathBuf>,
 }
@@ -28,7 +28,7 @@ impl Location {
         if given.trim().is_empty() {
             return Err(invalid("it is empty; give a directory or a uri"));
         }
-        let remote = |uri: String| Self { given: given.to_owned(), uri, path: None };
+        let remote = |uri: String| Self { given: given.to_owned(), lance_uri: uri, path: None };
         match given.split_once("://") {
             None => Self::local(given, given),
             Some(("file", path)) => Self::local(given, path),
@@ -37,7 +37,9 @@ impl Location {
             Some(("memory", name)) => Ok(remote(format!("shared-memory://{name}/store.lance"))),
             Some((scheme, _)) if REMOTE_SCHEMES.contains(&scheme) => Ok(remote(given.to_owned())),
             Some((scheme, _)) => Err(Error::Unsupported {
-                message: format!("`{scheme}://` uris are not supported; use a directory, `memory://name` or `s3://bucket/path`"),
+                message: format!(
+                    "`{scheme}://` uris are not supported; use a directory, `memory://name` or `s3://bucket/path`"
+                ),
             }),
         }
     }
@@ -51,7 +53,7 @@ impl Location {
                 message: format!("`{}` is not valid UTF-8", path.display()),
             });
         };
-        Ok(Self { given: given.to_owned(), uri, path: Some(path) })
+        Ok(Self { given: given.to_owned(), lance_uri: uri, path: Some(path) })
     }
 }
 
@@ -64,9 +66,9 @@ mod tests {
         assert!(matches!(Location::parse("  "), Err(Error::InvalidArgument { .. })));
         assert!(matches!(Location::parse("memory://"), Err(Error::InvalidArgument { .. })));
         assert!(matches!(Location::parse("ftp://x/y"), Err(Error::Unsupported { .. })));
-        assert_eq!(Location::parse("memory://a").unwrap().uri, "shared-memory://a/store.lance");
-        assert_eq!(Location::parse("s3://b/k").unwrap().uri, "s3://b/k");
-        assert_eq!(Location::parse("file:///a/b").unwrap().uri, "/a/b");
+        assert_eq!(Location::parse("memory://a").unwrap().lance_uri, "shared-memory://a/store.lance");
+        assert_eq!(Location::parse("s3://b/k").unwrap().lance_uri, "s3://b/k");
+        assert_eq!(Location::parse("file:///a/b").unwrap().lance_uri, "/a/b");
         assert!(Location::parse("a b").unwrap().path.unwrap().is_absolute());
     }
 }

@@ -23,10 +23,10 @@ use moka::future::Cache;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::base::BaseView;
-use super::scan::reorder;
+use super::scan::{ATTEMPTS, reorder};
 use super::snapshot::Snapshot;
 use super::{GENERATIONS, Inner, SESSION};
-use crate::error::storage;
+use crate::error::{storage, vanished};
 
 /// Memory for key maps of generations, per handle: 16 bytes a row.
 const KEY_MAP_BYTES: u64 = 64 << 20;
@@ -69,19 +69,22 @@ impl Inner {
         columns: &[String],
         read: Option<ReadMode>,
     ) -> Result<Option<RecordBatch>> {
-        let snapshot = self.snapshot(read).await?;
-        match self.get_snapshot(&snapshot, key, columns).await {
-            // Another process merged and collected the generation: what it held is in the base table now.
-            Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) => {
-                let snapshot = self.snapshot(read).await?;
-                self.get_snapshot(&snapshot, key, columns).await
+        let mut attempt = 1;
+        loop {
+            let snapshot = self.snapshot(read).await?;
+            match self.get_snapshot(&snapshot, key, columns).await {
+                Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
+                outcome => return outcome.map_err(storage(self.store(), "read")),
             }
-            outcome => outcome,
         }
-        .map_err(storage(self.store(), "read"))
     }
 
-    async fn get_snapshot(&self, snapshot: &Snapshot, key: &str, columns: &[String]) -> lance::Result<Option<RecordBatch>> {
+    async fn get_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        key: &str,
+        columns: &[String],
+    ) -> lance::Result<Option<RecordBatch>> {
         if let Some(memory) = &snapshot.memory {
             let mut tables: Vec<_> = std::iter::once(&memory.0.active).chain(&memory.0.frozen).collect();
             tables.sort_by_key(|table| std::cmp::Reverse(table.generation));
@@ -104,7 +107,13 @@ impl Inner {
         self.probe_base(&snapshot.base, key, columns).await
     }
 
-    async fn probe_generation(&self, view: &BaseView, uri: &str, key: &str, columns: &[String]) -> lance::Result<Found> {
+    async fn probe_generation(
+        &self,
+        view: &BaseView,
+        uri: &str,
+        key: &str,
+        columns: &[String],
+    ) -> lance::Result<Found> {
         let open = || GENERATIONS.get_or_open(uri, Some(Arc::clone(&SESSION)), view.dataset.store_params().cloned());
         let map = match self.key_maps.kept.get(uri).await {
             Some(map) => map,
@@ -144,9 +153,7 @@ impl Inner {
             addresses.extend(rows.true_rows().row_addrs().into_iter().flatten().map(u64::from));
         }
         // The index still lists rows of fragments that a rewrite has replaced.
-        addresses.retain(|address| {
-            view.dataset.fragments().iter().any(|fragment| fragment.id == address >> 32)
-        });
+        addresses.retain(|address| view.dataset.fragments().iter().any(|fragment| fragment.id == address >> 32));
         if addresses.is_empty() {
             return Ok(None);
         }

@@ -104,7 +104,8 @@ fn keep_unseen(batch: &RecordBatch, key: &str, seen: &mut HashSet<u128>) -> Resu
     let Some(keys) = batch.column_by_name(key).and_then(|c| c.as_string_opt::<i32>()) else {
         return Err(DataFusionError::Internal(format!("merged rows have no `{key}` column of strings")));
     };
-    let unseen: BooleanArray = keys.iter().map(|k| Some(seen.insert(xxh3_128(k.unwrap_or_default().as_bytes())))).collect();
+    let unseen: BooleanArray =
+        keys.iter().map(|k| Some(seen.insert(xxh3_128(k.unwrap_or_default().as_bytes())))).collect();
     Ok(filter_record_batch(batch, &unseen)?)
 }
 
@@ -114,4 +115,23 @@ async fn index(mut dataset: Dataset, key: &str) -> lance::Result<()> {
     let segments = dataset.load_indices().await?.iter().filter(|i| i.name == name).count();
     let options = if segments > INDEX_SEGMENTS { OptimizeOptions::merge(segments) } else { OptimizeOptions::append() };
     dataset.optimize_indices(&options.index_names(vec![name])).await
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{RecordBatch, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn only_the_first_row_of_a_key_passes_across_batches() {
+        let batch = |ids: &[&str]| {
+            RecordBatch::try_from_iter([("id", Arc::new(StringArray::from(ids.to_vec())) as _)]).unwrap()
+        };
+        let mut seen = HashSet::new();
+        let kept = keep_unseen(&batch(&["a", "b", "a"]), "id", &mut seen).unwrap();
+        assert_eq!(kept, batch(&["a", "b"]));
+        let kept = keep_unseen(&batch(&["b", "c"]), "id", &mut seen).unwrap();
+        assert_eq!(kept, batch(&["c"]));
+    }
 }

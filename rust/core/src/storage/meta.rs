@@ -69,7 +69,9 @@ impl Meta {
         if format.parse::<u32>().map_or(true, |f| f > FORMAT_VERSION) {
             return Err(Error::Damaged {
                 store: store.to_owned(),
-                message: format!("it has format `{format}` and this version reads up to {FORMAT_VERSION}; upgrade lance-context"),
+                message: format!(
+                    "it has format `{format}` and this version reads up to {FORMAT_VERSION}; upgrade lance-context"
+                ),
                 source: None,
             });
         }
@@ -109,12 +111,9 @@ fn agree<T: PartialEq>(
     show: impl Fn(&T) -> String,
 ) -> Result<()> {
     match given {
-        Some(given) if given != stored => Err(Error::OptionMismatch {
-            store: store.to_owned(),
-            option,
-            stored: show(&stored),
-            given: show(&given),
-        }),
+        Some(given) if given != stored => {
+            Err(Error::OptionMismatch { store: store.to_owned(), option, stored: show(&stored), given: show(&given) })
+        }
         _ => Ok(()),
     }
 }

@@ -49,8 +49,7 @@ pub const MAX_ADD_ROWS: usize = 100_000;
 pub const MAX_ADD_BYTES: usize = 256 << 20;
 
 /// Caches of metadata and index pages, shared by all stores of the process.
-static SESSION: LazyLock<Arc<Session>> =
-    LazyLock::new(|| Arc::new(Session::new(256 << 20, 256 << 20, Arc::default())));
+static SESSION: LazyLock<Arc<Session>> = LazyLock::new(|| Arc::new(Session::new(256 << 20, 256 << 20, Arc::default())));
 
 /// Opened generations, shared by all stores of the process.
 static GENERATIONS: LazyLock<Arc<SsTableCache>> = LazyLock::new(|| Arc::new(SsTableCache::new(512)));
@@ -79,7 +78,7 @@ struct Inner {
     location: Location,
     kind: Kind,
     meta: Meta,
-    spec: Arc<SchemaSpec>,
+    schema: Arc<SchemaSpec>,
     read_only: bool,
     default_read: ReadMode,
     shard_id: Uuid,
@@ -124,7 +123,7 @@ impl StorageBase {
         let base = Base::new(store, dataset, shard_id, meta.gc_grace).await?;
         let inner = Arc::new(Inner {
             kind,
-            spec: Arc::new(meta.schema.clone()),
+            schema: Arc::new(meta.schema.clone()),
             read_only: options.read_only,
             default_read: options.read,
             shard_id,
@@ -154,7 +153,7 @@ impl StorageBase {
     /// The persisted schema.
     #[must_use]
     pub fn schema(&self) -> &Arc<SchemaSpec> {
-        &self.inner.spec
+        &self.inner.schema
     }
 
     /// Whether [`StorageBase::close`] was called.

@@ -12,13 +12,13 @@ use lance_context_spec::{Error, ReadMode, Result};
 
 use super::Inner;
 use super::snapshot::Snapshot;
-use crate::error::{storage, strip_locations};
+use crate::error::{storage, strip_locations, vanished};
 
 /// Rows kept beyond a page while the page is collected, so that cutting is amortised.
 const PAGE_SLACK_ROWS: usize = 8192;
 
 /// A read that lost files to another process's collection starts over on a new snapshot this often.
-const ATTEMPTS: u32 = 3;
+pub(super) const ATTEMPTS: u32 = 3;
 
 /// What to list. Rows come ordered by key.
 #[derive(Debug, Clone)]
@@ -44,9 +44,7 @@ impl Inner {
         loop {
             let snapshot = self.snapshot(scan.read).await?;
             match self.list_snapshot(&snapshot, &scan).await {
-                Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) if attempt < ATTEMPTS => {
-                    attempt += 1;
-                }
+                Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome.map_err(|e| self.read_error(scan.filter.is_some(), e)),
             }
         }
@@ -56,14 +54,13 @@ impl Inner {
         let mut attempt = 1;
         loop {
             let snapshot = self.snapshot(read).await?;
-            let mut scanner = self.scanner(&snapshot).project(&[self.kind.key]).map_err(storage(self.store(), "count"))?;
+            let mut scanner =
+                self.scanner(&snapshot).project(&[self.kind.key]).map_err(storage(self.store(), "count"))?;
             if let Some(filter) = filter.clone() {
                 scanner = scanner.filter_expr(filter);
             }
             match Box::pin(scanner.count_rows()).await {
-                Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) if attempt < ATTEMPTS => {
-                    attempt += 1;
-                }
+                Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome.map_err(|e| self.read_error(filter.is_some(), e)),
             }
         }

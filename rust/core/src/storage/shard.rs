@@ -3,7 +3,9 @@
 use std::sync::{Arc, RwLock};
 
 use futures::TryStreamExt;
-use lance::dataset::mem_wal::util::{manifest_filename, parse_bit_reversed_filename, shard_manifest_path, shard_wal_path};
+use lance::dataset::mem_wal::util::{
+    manifest_filename, parse_bit_reversed_filename, shard_manifest_path, shard_wal_path,
+};
 use lance::dataset::mem_wal::{ShardManifestStore, WalReadEntry, WalTailer};
 use lance_context_spec::{Error, Result};
 use lance_index::mem_wal::ShardManifest;

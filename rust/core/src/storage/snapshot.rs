@@ -110,11 +110,7 @@ impl Inner {
         }
     }
 
-    async fn with_base(
-        &self,
-        manifest: Option<&ShardManifest>,
-        memory: Option<InMemoryMemTables>,
-    ) -> Result<Snapshot> {
+    async fn with_base(&self, manifest: Option<&ShardManifest>, memory: Option<InMemoryMemTables>) -> Result<Snapshot> {
         let base = self.base.latest().await?;
         let mut shard = ShardSnapshot::new(self.shard_id);
         if let Some(manifest) = manifest {

@@ -163,12 +163,12 @@ impl Lane {
         let (batches, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         let mut outcome = self.put(&batches).await;
         if outcome.is_ok() && self.inner.meta.seal_on_add {
-            outcome = self.seal().await;
+            outcome = self.flush().await;
         }
         let mut replies = replies.into_iter();
         let first = replies.next();
         for reply in replies {
-            answer(reply, outcome.as_ref().map(|()| ()).map_err(replicate));
+            answer(reply, outcome.as_ref().copied().map_err(replicate));
         }
         if let Some(reply) = first {
             answer(reply, outcome);
@@ -183,7 +183,7 @@ impl Lane {
             || self.batches + batches.len() > SEAL_BATCHES
             || self.bytes.saturating_add(bytes) > SEAL_BYTES;
         if full && self.rows > 0 {
-            self.seal().await?;
+            self.flush().await?;
         }
         for attempt in 0..CLAIM_ATTEMPTS {
             let writer = self.writer().await?;
@@ -234,11 +234,19 @@ impl Lane {
                 Ok(writer) => {
                     let writer = Arc::new(writer);
                     self.inner.resident.replace(Some(Arc::clone(&writer)));
-                    let memory = writer.in_memory_memtable_refs().await.map_err(storage(self.inner.store(), "claim"))?;
+                    let memory =
+                        writer.in_memory_memtable_refs().await.map_err(storage(self.inner.store(), "claim"))?;
                     let replayed = &memory.active.batch_store;
-                    if !replayed.is_empty() {
-                        self.grow(replayed.total_rows(), replayed.len(), replayed.row_bytes());
-                        self.seal().await?;
+                    if replayed.is_empty() {
+                        continue;
+                    }
+                    self.grow(replayed.total_rows(), replayed.len(), replayed.row_bytes());
+                    match self.try_seal().await {
+                        Err(e) if fenced_by_peer(&e) => {
+                            self.discard().await;
+                            clock::back_off(attempt).await;
+                        }
+                        outcome => self.sealed(outcome).await?,
                     }
                 }
                 Err(e) if lost_claim(&e) => clock::back_off(attempt).await,
@@ -280,11 +288,6 @@ impl Lane {
             }
         }
         Err(self.fenced())
-    }
-
-    async fn seal(&mut self) -> Result<()> {
-        let outcome = self.try_seal().await;
-        self.sealed(outcome).await
     }
 
     async fn try_seal(&mut self) -> lance::Result<()> {
