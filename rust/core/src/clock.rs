@@ -8,6 +8,26 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// Time since the machine started, the time it was suspended included: a deadline by this clock holds
+/// for a process, or a machine, that was stopped for a while.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the standard library's clock stands still during a suspension")]
+pub(crate) fn since_boot() -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid timespec for the call to write to.
+    if unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) } != 0 {
+        return Duration::MAX;
+    }
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// Time since the first call; elsewhere the standard clock has to do.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn since_boot() -> Duration {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(now);
+    now().duration_since(*START)
+}
+
 /// Milliseconds since the Unix epoch, comparable with the modification times of stored objects.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
 pub(crate) fn wall_ms() -> i64 {

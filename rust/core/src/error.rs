@@ -43,6 +43,7 @@ pub(crate) fn replicate(error: &Error) -> Error {
             source: None,
         },
         Error::WriterFenced { store, attempts } => Error::WriterFenced { store: store.clone(), attempts: *attempts },
+        Error::WriteUncertain { store } => Error::WriteUncertain { store: store.clone() },
         Error::Closed { store } => Error::Closed { store: store.clone() },
         other => Error::Internal { message: other.to_string(), source: None },
     }

@@ -285,7 +285,7 @@ impl Store {
     fn alive(&self) -> Result<&Arc<GenericStore>> {
         match &self.store {
             Some(store) if self.pid == process::id() => Ok(store),
-            _ => Err(Error::Forked { store: self.uri.clone() }),
+            _ => Err(Error::Forked),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The one tokio runtime of the process.
 //!
 //! Ours, not the stock one of pyo3-async-runtimes, because it must be stopped with the GIL released
-//! before the interpreter goes away, and because a forked child must start over: the parent's worker
-//! threads do not exist there, and joining them would hang.
+//! before the interpreter goes away, and because a forked child must be told: the parent's worker threads
+//! do not exist there, their locks and caches are in whatever state they were, and joining them would hang.
 //!
 //! The slot is only ever locked by a thread that holds the GIL, and never across a release of it.
 //! `os.fork` holds the GIL too, so a child never inherits a locked slot.
@@ -28,23 +28,24 @@ enum Slot {
 
 static SLOT: Mutex<Slot> = Mutex::new(Slot::Idle);
 
-/// The runtime of this process; started at the first call, and again in a forked child.
+/// The runtime of this process; started at the first call.
 ///
 /// # Errors
 ///
-/// [`Error::RuntimeStopped`] once [`stop`] ran.
+/// [`Error::Forked`] in a child of the process that started it, [`Error::RuntimeStopped`] once [`stop`] ran.
 pub fn handle(_gil: Python<'_>) -> Result<Handle> {
     let mut slot = SLOT.lock().unwrap_or_else(PoisonError::into_inner);
     match &*slot {
-        Slot::Running { runtime, pid } if *pid == process::id() => return Ok(runtime.handle().clone()),
-        Slot::Stopped => return Err(Error::RuntimeStopped),
-        Slot::Running { .. } | Slot::Idle => {}
+        Slot::Running { runtime, pid } if *pid == process::id() => Ok(runtime.handle().clone()),
+        Slot::Running { .. } => Err(Error::Forked),
+        Slot::Stopped => Err(Error::RuntimeStopped),
+        Slot::Idle => {
+            let runtime = start()?;
+            let handle = runtime.handle().clone();
+            *slot = Slot::Running { runtime, pid: process::id() };
+            Ok(handle)
+        }
     }
-    let runtime = start()?;
-    let handle = runtime.handle().clone();
-    let parents = mem::replace(&mut *slot, Slot::Running { runtime, pid: process::id() });
-    mem::forget(parents);
-    Ok(handle)
 }
 
 /// Stops the runtime for good, after `last` ran on it. Everything ends within `limit`, twice at most.

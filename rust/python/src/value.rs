@@ -213,17 +213,27 @@ fn gather<'py>(items: impl ExactSizeIterator<Item = Bound<'py, PyAny>>, floats: 
 /// one checked pass for float64.
 fn copy_array(object: &Bound<'_, PyAny>, floats: &mut Vec<f32>) -> PyResult<bool> {
     let py = object.py();
-    if let Ok(array) = PyBuffer::<f32>::get(object) {
+    if let Ok(array) = PyBuffer::<f32>::get(object)
+        && is_native(&array)
+    {
         floats.resize(array.item_count(), 0.0);
         return Ok(array.dimensions() == 1 && array.copy_to_slice(py, floats).map(|()| true)?);
     }
-    if let Ok(array) = PyBuffer::<f64>::get(object) {
+    if let Ok(array) = PyBuffer::<f64>::get(object)
+        && is_native(&array)
+    {
         let values = array.to_vec(py)?;
         floats.reserve(values.len());
         floats.extend(values.iter().map_while(|value| to_f32(*value)));
         return Ok(array.dimensions() == 1 && floats.len() == values.len());
     }
     Ok(false)
+}
+
+/// Whether the items are in this machine's byte order. pyo3 compares sizes and kinds alone.
+fn is_native<T: pyo3::buffer::Element>(array: &PyBuffer<T>) -> bool {
+    let foreign: &[u8] = if cfg!(target_endian = "little") { b">!" } else { b"<" };
+    array.format().to_bytes().first().is_none_or(|order| !foreign.contains(order))
 }
 
 fn list<'a>(object: &Bound<'_, PyAny>, item: &ColumnType) -> Result<Value<'a>, Fault> {

@@ -193,18 +193,26 @@ pub enum Error {
         /// How often the write was tried.
         attempts: u32,
     },
+    /// Another writer took the shard over while this one was stopped in the middle of a write.
+    #[error(
+        "another writer took over `{store}` during the write, and whether the batch was kept is unknown; read it back, or add it again"
+    )]
+    WriteUncertain {
+        /// The store's uri.
+        store: String,
+    },
     /// The handle is closed.
     #[error("the store handle for `{store}` is closed; open the store again")]
     Closed {
         /// The store's uri.
         store: String,
     },
-    /// The handle was opened before a fork.
-    #[error("the store handle for `{store}` was opened before this process was forked; open it again in the child")]
-    Forked {
-        /// The store's uri.
-        store: String,
-    },
+    /// This process was forked from one that used the engine.
+    #[error(
+        "this process was forked after its parent used lance-context, and the engine's threads and locks did not \
+         come along; start children with the `spawn` or `forkserver` method, or fork before the first store is opened"
+    )]
+    Forked,
     /// The runtime was stopped: the interpreter is exiting.
     #[error("the runtime is stopped because the interpreter is exiting; close stores before that")]
     RuntimeStopped,
@@ -294,8 +302,8 @@ impl Error {
             Self::InvalidQuery { .. } | Self::QueryColumn { .. } | Self::QueryParameter { .. } => Kind::Query,
             Self::InvalidArgument { .. } => Kind::Argument,
             Self::StoreNotFound { .. } => Kind::NotFound,
-            Self::WriterFenced { .. } => Kind::Fenced,
-            Self::Closed { .. } | Self::Forked { .. } | Self::RuntimeStopped | Self::ReadOnly { .. } => Kind::State,
+            Self::WriterFenced { .. } | Self::WriteUncertain { .. } => Kind::Fenced,
+            Self::Closed { .. } | Self::Forked | Self::RuntimeStopped | Self::ReadOnly { .. } => Kind::State,
             Self::Storage { .. } => Kind::Storage,
             Self::Unsupported { .. } => Kind::Unsupported,
             Self::NotAStore { .. } | Self::Damaged { .. } => Kind::Format,
@@ -324,8 +332,9 @@ impl Error {
             Self::InvalidArgument { .. } => "invalid-argument",
             Self::StoreNotFound { .. } => "store-not-found",
             Self::WriterFenced { .. } => "writer-fenced",
+            Self::WriteUncertain { .. } => "write-uncertain",
             Self::Closed { .. } => "closed",
-            Self::Forked { .. } => "forked",
+            Self::Forked => "forked",
             Self::RuntimeStopped => "runtime-stopped",
             Self::ReadOnly { .. } => "read-only",
             Self::Storage { .. } => "storage",
@@ -341,7 +350,7 @@ impl Error {
     pub const fn retryable(&self) -> bool {
         match self {
             Self::Storage { retryable, .. } => *retryable,
-            Self::WriterFenced { .. } => true,
+            Self::WriterFenced { .. } | Self::WriteUncertain { .. } => true,
             _ => false,
         }
     }

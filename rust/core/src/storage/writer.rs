@@ -4,6 +4,10 @@
 //! a partial key index). Callers that arrive while a WAL write is under way are written together by the
 //! next one. The lance writer is opened by the first write and kept; a fence by another writer is
 //! answered by claiming the shard again, a bounded number of times.
+//!
+//! Lance notices a fence only when the slot that it writes to is taken, and slots are freed by
+//! collection. So a put is acknowledged only if no other writer's entries can have been collected since
+//! this one was last known to own the shard: within half of `gc_grace`, or verified behind the put.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -90,7 +94,7 @@ impl Writer {
     pub fn start(inner: Arc<Inner>) -> Self {
         let (commands, queue) = mpsc::channel(QUEUE);
         let store = inner.store().to_owned();
-        let lane = Lane { inner, rows: 0, batches: 0, bytes: 0 };
+        let lane = Lane { inner, rows: 0, batches: 0, bytes: 0, owned_at: Duration::ZERO };
         drop(task::spawn(lane.run(queue)));
         Self { store, commands }
     }
@@ -119,12 +123,21 @@ impl Writer {
     }
 }
 
+/// Why a claim came to nothing.
+enum Unclaimed {
+    /// Another writer was faster; claim again.
+    Lost,
+    Failed(Error),
+}
+
 /// The task's own state: what the active memtable holds.
 struct Lane {
     inner: Arc<Inner>,
     rows: usize,
     batches: usize,
     bytes: usize,
+    /// When, by the clock that counts suspension, the shard was last known to be this writer's.
+    owned_at: Duration,
 }
 
 impl Lane {
@@ -187,10 +200,19 @@ impl Lane {
         }
         for attempt in 0..CLAIM_ATTEMPTS {
             let writer = self.writer().await?;
+            if !self.owns(&writer).await? {
+                self.discard().await;
+                clock::back_off(attempt).await;
+                continue;
+            }
             match put_durably(&writer, batches.clone()).await {
-                Ok(()) => {
+                Ok(()) if self.owns(&writer).await? => {
                     self.grow(rows, batches.len(), bytes);
                     return Ok(());
+                }
+                Ok(()) => {
+                    self.discard().await;
+                    return Err(Error::WriteUncertain { store: self.inner.store().to_owned() });
                 }
                 // The fenced put is not in the WAL; it is written anew behind the other writer's rows.
                 Err(e) if fenced_by_peer(&e) => {
@@ -204,6 +226,19 @@ impl Lane {
             }
         }
         Err(self.fenced())
+    }
+
+    /// Whether the shard is still `writer`'s, looking at storage only when it was not known lately.
+    async fn owns(&mut self, writer: &ShardWriter) -> Result<bool> {
+        let now = clock::since_boot();
+        if now.saturating_sub(self.owned_at) < self.inner.meta.gc_grace / 2 {
+            return Ok(true);
+        }
+        let owner = self.inner.shard.manifest().await?.map_or(0, |manifest| manifest.writer_epoch);
+        if owner == writer.epoch() {
+            self.owned_at = now;
+        }
+        Ok(owner == writer.epoch())
     }
 
     fn grow(&mut self, rows: usize, batches: usize, bytes: usize) {
@@ -229,31 +264,41 @@ impl Lane {
             if let Some(writer) = self.inner.resident.writer() {
                 return Ok(writer);
             }
-            let view = self.inner.base.latest().await?;
-            match Box::pin(view.dataset.mem_wal_writer(self.inner.shard_id, self.config())).await {
-                Ok(writer) => {
-                    let writer = Arc::new(writer);
-                    self.inner.resident.replace(Some(Arc::clone(&writer)));
-                    let memory =
-                        writer.in_memory_memtable_refs().await.map_err(storage(self.inner.store(), "claim"))?;
-                    let replayed = &memory.active.batch_store;
-                    if replayed.is_empty() {
-                        continue;
-                    }
-                    self.grow(replayed.total_rows(), replayed.len(), replayed.row_bytes());
-                    match self.try_seal().await {
-                        Err(e) if fenced_by_peer(&e) => {
-                            self.discard().await;
-                            clock::back_off(attempt).await;
-                        }
-                        outcome => self.sealed(outcome).await?,
-                    }
+            match self.claim().await {
+                Ok(writer) => return Ok(writer),
+                Err(Unclaimed::Lost) => {
+                    self.discard().await;
+                    clock::back_off(attempt).await;
                 }
-                Err(e) if lost_claim(&e) => clock::back_off(attempt).await,
-                Err(e) => return Err(storage(self.inner.store(), "claim")(e)),
+                Err(Unclaimed::Failed(e)) => {
+                    self.discard().await;
+                    return Err(e);
+                }
             }
         }
         Err(self.fenced())
+    }
+
+    async fn claim(&mut self) -> Result<Arc<ShardWriter>, Unclaimed> {
+        let store = self.inner.store().to_owned();
+        let unclaimed = |operation| {
+            let failed = storage(&store, operation);
+            move |e: lance::Error| if lost_claim(&e) { Unclaimed::Lost } else { Unclaimed::Failed(failed(e)) }
+        };
+        let view = self.inner.base.latest().await.map_err(Unclaimed::Failed)?;
+        let claimed_at = clock::since_boot();
+        let opening = view.dataset.mem_wal_writer(self.inner.shard_id, self.config());
+        let writer = Arc::new(Box::pin(opening).await.map_err(unclaimed("claim"))?);
+        self.owned_at = claimed_at;
+        self.inner.resident.replace(Some(Arc::clone(&writer)));
+        let memory = writer.in_memory_memtable_refs().await.map_err(unclaimed("claim"))?;
+        let replayed = &memory.active.batch_store;
+        if !replayed.is_empty() {
+            self.grow(replayed.total_rows(), replayed.len(), replayed.row_bytes());
+            self.try_seal().await.map_err(unclaimed("seal"))?;
+            self.reset();
+        }
+        Ok(writer)
     }
 
     fn config(&self) -> ShardWriterConfig {
