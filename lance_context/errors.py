@@ -78,9 +78,9 @@ class ConflictError(LanceContextError):
 
 
 class FencedError(ConflictError):
-    """Another writer took over, and kept it through every retry.
+    """Another writer took over: it kept the store through every retry, or came between a write and its end.
 
-    Codes: ``writer-fenced``.
+    Codes: ``writer-fenced``, ``write-uncertain``.
     """
 
 

@@ -19,7 +19,8 @@ class GenericStore(BaseStore):
     """A store of rows with a declared schema, keyed by ``id``.
 
     Open one with `open` or `open_existing`, in a ``with`` block or with a `close` at the end. A handle may
-    be shared by threads; the GIL is released while storage works. After a fork, a child opens its own.
+    be shared by threads; the GIL is released while storage works. A child that was forked after the first
+    use cannot use the package: start children with ``spawn`` or ``forkserver``.
 
     Ctrl-C ends a blocking call within 50 ms and the handle stays usable. A write that has begun is then
     either fully there or not at all; repeating it is safe, because rows are keyed by ``id``.
@@ -71,6 +72,7 @@ class GenericStore(BaseStore):
                 store and no `schema` (``schema-missing``).
             FormatError: There is something else at `uri` (``not-a-store``), or it is unreadable
                 (``damaged``).
+            StateError: This process was forked after its parent used the package (``forked``).
             StorageError: Storage failed (``storage``).
             UnsupportedError: This kind of uri cannot be opened (``unsupported``).
             ValueError: An argument makes no sense.
@@ -115,6 +117,7 @@ class GenericStore(BaseStore):
             NotFoundError: There is no store (``store-not-found``).
             FormatError: There is something else at `uri` (``not-a-store``), or it is unreadable
                 (``damaged``).
+            StateError: This process was forked after its parent used the package (``forked``).
             StorageError: Storage failed (``storage``).
             UnsupportedError: This kind of uri cannot be opened (``unsupported``).
             ValueError: An argument makes no sense.
@@ -145,7 +148,8 @@ class GenericStore(BaseStore):
                 ``out-of-range``, ``invalid-row``), or there are too many for one call
                 (``batch-too-large``). Nothing was written.
             StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
-            FencedError: Another process keeps writing to the store (``writer-fenced``).
+            FencedError: Another process keeps writing to the store (``writer-fenced``), or took over in the
+                middle of this write, which is there or not (``write-uncertain``).
             StorageError: Storage failed (``storage``).
 
         Example:
@@ -266,7 +270,8 @@ class GenericStore(BaseStore):
 
         Raises:
             StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
-            FencedError: Another process keeps writing to the store (``writer-fenced``).
+            FencedError: Another process keeps writing to the store (``writer-fenced``), or took it over while
+                this one was stopped in the middle of the write (``write-uncertain``).
             StorageError: Storage failed (``storage``). The rows stay durable.
 
         Example:

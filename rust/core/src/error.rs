@@ -16,8 +16,14 @@ pub(crate) fn storage(store: &str, operation: &'static str) -> impl Fn(lance::Er
 }
 
 /// Whether another writer claimed the shard. The put that failed this way is not in the WAL.
+///
+/// A seal that its background task finds fenced is reported as a plain I/O error, so that the text has
+/// to do there.
 pub(crate) fn fenced_by_peer(error: &lance::Error) -> bool {
-    matches!(error.fence_reason(), Some(FenceReason::PeerClaimedEpoch))
+    match error.fence_reason() {
+        Some(reason) => reason == FenceReason::PeerClaimedEpoch,
+        None => error.to_string().contains("Writer fenced (peer claimed epoch)"),
+    }
 }
 
 /// Whether a writer could not be opened because another one claimed the shard at the same moment.
@@ -29,7 +35,7 @@ pub(crate) fn lost_claim(error: &lance::Error) -> bool {
 /// Whether a file that a snapshot refers to was collected by another process while it was read.
 pub(crate) fn vanished(error: &lance::Error) -> bool {
     matches!(error.find_root(), lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. })
-        || error.to_string().contains("not found")
+        || error.to_string().to_lowercase().contains("not found")
 }
 
 /// The same error for another waiter of the same batch; the source stays with the first.

@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Adds one mapping or an iterable of mappings; returns how many rows.
-    #[pyo3(signature = (rows: "object") -> "int")]
+    #[pyo3(signature = (rows: "object"))]
     fn add(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<usize> {
         bridge::wait(py, self.adding(rows)?)
     }

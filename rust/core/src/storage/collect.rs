@@ -15,7 +15,7 @@ use object_store::path::Path;
 
 use super::Inner;
 use crate::clock;
-use crate::error::storage;
+use crate::error::{storage, vanished};
 
 /// When this handle first saw a path superfluous.
 #[derive(Debug, Default)]
@@ -56,10 +56,15 @@ impl Inner {
             if !(all_waited || self.retired.waited(&path, self.meta.gc_grace)?) {
                 continue;
             }
-            if is_dir {
-                self.shard.object_store.remove_dir_all(path.clone()).await.map_err(&failed)?;
+            let deleted = if is_dir {
+                self.shard.object_store.remove_dir_all(path.clone()).await
             } else {
-                self.shard.object_store.delete(&path).await.map_err(&failed)?;
+                self.shard.object_store.delete(&path).await
+            };
+            match deleted {
+                // Another process collects at the same time.
+                Err(e) if vanished(&e) => {}
+                outcome => outcome.map_err(&failed)?,
             }
             self.retired.forget(&path)?;
         }

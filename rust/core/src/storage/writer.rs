@@ -211,8 +211,10 @@ impl Lane {
                     return Ok(());
                 }
                 Ok(()) => {
+                    let kept = self.precedes_claim(&writer).await;
                     self.discard().await;
-                    return Err(Error::WriteUncertain { store: self.inner.store().to_owned() });
+                    let store = self.inner.store().to_owned();
+                    return if kept? { Ok(()) } else { Err(Error::WriteUncertain { store }) };
                 }
                 // The fenced put is not in the WAL; it is written anew behind the other writer's rows.
                 Err(e) if fenced_by_peer(&e) => {
@@ -239,6 +241,22 @@ impl Lane {
             self.owned_at = now;
         }
         Ok(owner == writer.epoch())
+    }
+
+    /// Whether the last put of `writer`, which lost the shard since, lies before the claim that took it,
+    /// so that the claim replayed it.
+    ///
+    /// The claim leaves an empty entry of the next epoch at the end of the WAL: right behind a put that
+    /// came before it. A put that came later, into a slot freed by collection, has no such neighbour.
+    async fn precedes_claim(&self, writer: &ShardWriter) -> Result<bool> {
+        let behind = writer.wal_stats().next_wal_entry_position;
+        for attempt in 0..CLAIM_ATTEMPTS {
+            if let Some(entry) = self.inner.shard.entry(behind).await? {
+                return Ok(entry.batches.is_empty() && entry.writer_epoch == writer.epoch() + 1);
+            }
+            clock::back_off(attempt).await;
+        }
+        Ok(false)
     }
 
     fn grow(&mut self, rows: usize, batches: usize, bytes: usize) {

@@ -1,0 +1,1 @@
+../stubs/lance_context/_native.pyi
