@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lance_context
-from lance_context import GenericStore
+from lance_context import GenericStore, SchemaDeclaration
 
 from adapters.base import Engine, Store
 from adapters.worker import serve
 from data import DIM, Row, check
 
-_SCHEMA: dict[str, object] = {
+_SCHEMA: SchemaDeclaration = {
     "id": "string",
     "user": "string",
     "score": "float32",

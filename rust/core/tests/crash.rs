@@ -210,3 +210,26 @@ fn tear(path: &std::path::Path) {
     let bytes = std::fs::read(path).unwrap();
     std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
 }
+
+/// A writer that slept while another one claimed, sealed and collected finds its next slot in the log
+/// free again. What it puts there is never replayed, so it must not be acknowledged as it is.
+#[test]
+fn a_writer_whose_fence_was_collected_loses_nothing() {
+    let place = Place::new();
+    run(async move {
+        let sleeper = place.open_with(no_grace()).await;
+        let other = place.open_with(no_grace()).await;
+        sleeper.add(rows(&[("a", 1)])).await.unwrap();
+        sleeper.flush().await.unwrap();
+        for round in 0..3 {
+            other.add(rows(&[("b", round)])).await.unwrap();
+            other.flush().await.unwrap();
+        }
+        other.merge().await.unwrap();
+        sleeper.add(rows(&[("c", 3)])).await.unwrap();
+        sleeper.flush().await.unwrap();
+        let wanted = expect(&[("a", 1), ("b", 2), ("c", 3)]);
+        assert_eq!(everything(&other, ReadMode::Sealed).await, wanted);
+        assert_eq!(everything(&place.open().await, ReadMode::Latest).await, wanted);
+    });
+}

@@ -34,30 +34,34 @@ fn the_newest_row_wins_in_every_mix_of_tiers() {
 
 #[test]
 fn a_reader_follows_merges_and_collections_of_another_handle() {
-    let place = Place::new();
-    run(async move {
-        let writer = place.open_with(no_grace()).await;
-        let reader = place.open_with(no_grace()).await;
-        for round in 0..6 {
-            let id = format!("row-{round}");
-            writer.add(rows(&[(id.as_str(), round), ("same", round)])).await.unwrap();
-            writer.flush().await.unwrap();
-            assert_eq!(get(&reader, "same", ReadMode::Sealed).await, Some(round));
-            if round % 2 == 1 {
-                writer.merge().await.unwrap();
+    for (options, generations_kept) in [(no_grace(), 0), (OpenOptions::default(), 6)] {
+        let place = Place::new();
+        run(async move {
+            let writer = place.open_with(options.clone()).await;
+            let reader = place.open_with(options).await;
+            for round in 0..6 {
+                let id = format!("row-{round}");
+                writer.add(rows(&[(id.as_str(), round), ("same", round)])).await.unwrap();
+                writer.flush().await.unwrap();
+                assert_eq!(get(&reader, "same", ReadMode::Sealed).await, Some(round));
+                if round % 2 == 1 {
+                    writer.merge().await.unwrap();
+                }
+                let seen = everything(&reader, ReadMode::Sealed).await;
+                assert_eq!(seen.len(), usize::try_from(round).unwrap() + 2);
+                assert_eq!(seen["same"], round);
+                assert_eq!(reader.stats().await.unwrap().version, writer.stats().await.unwrap().version);
             }
-            let seen = everything(&reader, ReadMode::Sealed).await;
-            assert_eq!(seen.len(), usize::try_from(round).unwrap() + 2);
-            assert_eq!(seen["same"], round);
-        }
-        assert_eq!(writer.stats().await.unwrap().generations, 0);
-        let left = std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap();
-        let generations = std::fs::read_dir(left.path())
-            .unwrap()
-            .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().contains("_gen_"))
-            .count();
-        assert_eq!(generations, 0, "merged generations stay on disk");
-    });
+            assert_eq!(writer.stats().await.unwrap().generations, 0);
+            assert_eq!(generation_directories(&place), generations_kept);
+        });
+    }
+}
+
+fn generation_directories(place: &Place) -> usize {
+    let shard = std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap();
+    let names = std::fs::read_dir(shard.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().contains("_gen_")).count()
 }
 
 #[test]
@@ -96,11 +100,13 @@ fn a_merge_keeps_the_grace_of_other_readers() {
     let place = Place::new();
     run(async move {
         let store = place.open().await;
-        store.add(rows(&[("a", 1)])).await.unwrap();
-        store.flush().await.unwrap();
-        let before = store.stats().await.unwrap().wal_entries;
+        for round in 0..3 {
+            store.add(rows(&[("a", round)])).await.unwrap();
+            store.flush().await.unwrap();
+        }
         store.merge().await.unwrap();
-        assert_eq!(store.stats().await.unwrap().wal_entries, before, "collected within the grace time");
+        assert_eq!(store.stats().await.unwrap().wal_entries, 3, "log entries went within the grace time");
+        assert_eq!(generation_directories(&place), 3, "generations went within the grace time");
     });
 }
 
