@@ -19,6 +19,8 @@ BENCH := .venvs/bench
 # How maturin finds the environment, and how pyo3 does when clippy builds it.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# pyright finds the installed package through the interpreter on the path.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 APT_INSTALL := $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq

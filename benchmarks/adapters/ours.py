@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lance_context
-from lance_context import GenericStore, SchemaDeclaration
-
 from adapters.base import Engine, Store
 from adapters.worker import serve
 from data import DIM, Row, check
+from lance_context import GenericStore, SchemaDeclaration
 
 _SCHEMA: SchemaDeclaration = {
     "id": "string",
