@@ -56,7 +56,8 @@ class GenericStore(BaseStore):
             schema: Columns by name; needed to create the store. If the store exists, it must mean the same
                 as the stored one.
             seal_on_add: Whether every reader sees a row as soon as `add` returns. ``False`` at creation.
-            fsync: Whether an acknowledged row also survives a crash of the machine. ``False`` at creation.
+            fsync: Whether an acknowledged row also survives a crash of the machine. ``False`` at creation;
+                ``True`` is not supported yet.
             gc_grace: How long superseded files stay for readers that still use them: seconds or a
                 timedelta. Five minutes at creation.
             read: What the reads of this handle see unless they say otherwise: ``"sealed"`` rows, or the
@@ -74,7 +75,7 @@ class GenericStore(BaseStore):
                 (``damaged``).
             StateError: This process was forked after its parent used the package (``forked``).
             StorageError: Storage failed (``storage``).
-            UnsupportedError: This kind of uri cannot be opened (``unsupported``).
+            UnsupportedError: This kind of uri cannot be opened, or `fsync` is true (``unsupported``).
             ValueError: An argument makes no sense.
 
         Example:

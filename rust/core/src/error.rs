@@ -15,7 +15,7 @@ pub(crate) fn storage(store: &str, operation: &'static str) -> impl Fn(lance::Er
     }
 }
 
-/// Whether another writer claimed the shard. The put that failed this way is not in the WAL.
+/// Whether another writer claimed the shard.
 ///
 /// A seal that its background task finds fenced is reported as a plain I/O error, so that the text has
 /// to do there.
@@ -50,6 +50,9 @@ pub(crate) fn replicate(error: &Error) -> Error {
         },
         Error::WriterFenced { store, attempts } => Error::WriterFenced { store: store.clone(), attempts: *attempts },
         Error::WriteUncertain { store } => Error::WriteUncertain { store: store.clone() },
+        Error::Damaged { store, message, .. } => {
+            Error::Damaged { store: store.clone(), message: message.clone(), source: None }
+        }
         Error::Closed { store } => Error::Closed { store: store.clone() },
         other => Error::Internal { message: other.to_string(), source: None },
     }

@@ -10,8 +10,12 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DataFusionError, SchemaError};
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::{Expr, SessionConfig, SessionContext, ident, lit};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use lance_context_spec::{Error, Filter, Result, SchemaSpec, Value};
 
 use crate::codec::{arrow_schema, value_to_scalar};
@@ -43,6 +47,7 @@ impl FilterPlanner {
     pub fn plan(&self, filter: &Filter) -> Result<Expr> {
         let expression = match filter {
             Filter::Sql { expression, params } => {
+                check_size(operators(expression))?;
                 let parsed = self.session.parse_sql_expr(expression, &self.columns);
                 bind(parsed.map_err(|e| self.query_error(expression, &e))?, params)?
             }
@@ -56,21 +61,14 @@ impl FilterPlanner {
     }
 
     fn equalities(&self, wanted: &[(String, Value<'static>)]) -> Result<Expr> {
-        let mut all: Option<Expr> = None;
-        for (name, value) in wanted {
-            if self.spec.column(name).is_none() {
-                return Err(self.unknown(name));
-            }
-            let one = match value {
-                Value::Null => ident(name).is_null(),
-                value => ident(name).eq(lit(value_to_scalar(value)?)),
-            };
-            all = Some(match all {
-                Some(all) => all.and(one),
-                None => one,
-            });
-        }
-        Ok(all.unwrap_or_else(|| lit(true)))
+        check_size(wanted.len())?;
+        let equal = |(name, value): &(String, Value<'static>)| match value {
+            _ if self.spec.column(name).is_none() => Err(self.unknown(name)),
+            Value::Null => Ok(ident(name).is_null()),
+            value => Ok(ident(name).eq(lit(value_to_scalar(value)?))),
+        };
+        let all = wanted.iter().map(equal).collect::<Result<Vec<_>>>()?;
+        Ok(conjunction(all).unwrap_or_else(|| lit(true)))
     }
 
     /// Coerces, and refuses what would fail or mean nothing on every row.
@@ -102,6 +100,41 @@ impl FilterPlanner {
     fn unknown(&self, name: &str) -> Error {
         Error::QueryColumn { column: name.to_owned(), suggestion: self.spec.suggest(name), known: self.spec.names() }
     }
+}
+
+/// Planning and evaluation recurse once an operator, on stacks of fixed size.
+const MAX_OPERATORS: usize = 400;
+
+fn check_size(operators: usize) -> Result<()> {
+    if operators <= MAX_OPERATORS {
+        return Ok(());
+    }
+    Err(Error::InvalidQuery {
+        message: format!(
+            "the filter has {operators} operators, more than the {MAX_OPERATORS} that are supported; \
+             a long list of values fits into one `column IN (...)`"
+        ),
+    })
+}
+
+/// How many tokens of `expression` can nest: operators, keywords and parentheses. The items of an `IN`
+/// list, which lie flat, do not count. Text that is no SQL counts as nothing: the parser will say so.
+fn operators(expression: &str) -> usize {
+    let tokens = Tokenizer::new(&GenericDialect {}, expression).tokenize().unwrap_or_default();
+    let mut count = 0;
+    let mut before = &Token::Comma;
+    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
+        count += usize::from(match token {
+            Token::Word(word) => word.keyword != Keyword::NoKeyword,
+            // The sign of a value in a list.
+            Token::Minus | Token::Plus => !matches!(before, Token::Comma | Token::LParen),
+            Token::Number(..) | Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) => false,
+            Token::Placeholder(_) | Token::Comma | Token::RParen => false,
+            _ => true,
+        });
+        before = token;
+    }
+    count
 }
 
 fn invalid(text: &str, reason: &str) -> Error {

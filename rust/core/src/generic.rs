@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use datafusion::prelude::{Expr, ident, lit};
+use datafusion::prelude::Expr;
 use lance_context_spec::{AddResult, Filter, MergeReport, OpenOptions, Query, ReadMode, Result, SchemaSpec, Stats};
 
 use crate::filter::FilterPlanner;
@@ -89,9 +89,9 @@ impl GenericStore {
     /// # Errors
     /// [`lance_context_spec::Kind::Query`] for what cannot be understood, else as [`StorageBase::list`].
     pub async fn list(&self, query: Query) -> Result<Vec<RecordBatch>> {
-        let after = query.after.map(|after| ident(KIND.key).gt(lit(after)));
         let scan = Scan {
-            filter: and(self.filter(query.filter.as_ref())?, after),
+            filter: self.filter(query.filter.as_ref())?,
+            after: query.after,
             columns: self.schema().resolve_projection(query.columns.as_deref())?,
             limit: query.limit,
             offset: query.offset,
@@ -156,12 +156,5 @@ impl GenericStore {
 
     fn filter(&self, filter: Option<&Filter>) -> Result<Option<Expr>> {
         filter.map(|filter| self.filters.plan(filter)).transpose()
-    }
-}
-
-fn and(left: Option<Expr>, right: Option<Expr>) -> Option<Expr> {
-    match (left, right) {
-        (Some(left), Some(right)) => Some(left.and(right)),
-        (left, right) => left.or(right),
     }
 }

@@ -191,6 +191,46 @@ fn a_torn_last_entry_ends_the_log_and_a_torn_middle_one_is_an_error() {
     });
 }
 
+/// An entry that is there and cannot be read is not an end of the log.
+#[test]
+fn an_unreadable_last_entry_is_an_error_and_a_flush_does_not_pretend() {
+    let place = Place::new();
+    leave_behind(&place, &[("a", 1)]);
+    run(async move {
+        let store = place.open().await;
+        let entries = wal_entries(&place);
+        let last = &entries[entries.len() - 1];
+        std::fs::remove_file(last).unwrap();
+        // A link to itself: there, and every read of it fails.
+        std::os::unix::fs::symlink(last, last).unwrap();
+        for outcome in [store.count(None, Some(ReadMode::Latest)).await.map(drop), store.flush().await] {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), lance_context_spec::Kind::Storage, "{error}");
+        }
+    });
+}
+
+/// Each process lives for one row: collection must not depend on how long a handle was there.
+#[test]
+fn short_lived_handles_collect_what_earlier_ones_left() {
+    let place = Place::new();
+    run(async move {
+        let grace = std::time::Duration::from_millis(20);
+        for round in 0..8 {
+            let options = OpenOptions { gc_grace: Some(grace), ..OpenOptions::default() };
+            let store = place.open_with(options).await;
+            store.add(rows(&[("a", round)])).await.unwrap();
+            store.flush().await.unwrap();
+            // The grace is real time on storage: nothing but its passing can be waited for.
+            tokio::time::sleep(2 * grace).await;
+            store.merge().await.unwrap();
+            let entries = store.stats().await.unwrap().wal_entries;
+            assert!(entries <= 6, "round {round} left {entries} entries");
+            store.close().await.unwrap();
+        }
+    });
+}
+
 /// WAL files by position.
 fn wal_entries(place: &Place) -> Vec<std::path::PathBuf> {
     let shard = std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap();

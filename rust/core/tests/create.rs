@@ -37,6 +37,22 @@ fn a_foreign_directory_is_refused_and_not_a_byte_of_it_changes() {
 }
 
 #[test]
+fn a_directory_that_only_looks_like_a_half_made_store_is_refused() {
+    for (directory, file) in [("data", "mine.csv"), ("_versions", "notes.txt"), ("_transactions", "log")] {
+        let place = Place::new();
+        let path = place.dir.path().join("store").join(directory);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join(file), "mine").unwrap();
+        let before = contents(place.dir.path());
+        run(async move {
+            let error = GenericStore::open(&place.uri(), Some(schema()), OpenOptions::default()).await.unwrap_err();
+            assert!(matches!(error, Error::NotAStore { .. }), "{directory}: {error}");
+            assert_eq!(contents(place.dir.path()), before, "{directory}");
+        });
+    }
+}
+
+#[test]
 fn a_lance_dataset_of_someone_else_is_refused_and_unchanged() {
     let place = Place::new();
     run(async move {

@@ -108,3 +108,31 @@ fn a_filter_that_cannot_be_understood_is_a_query_error() {
         assert!(matches!(store.list(columns).await, Err(Error::QueryColumn { .. })));
     });
 }
+
+#[test]
+fn a_filter_too_deep_to_plan_is_refused_and_a_long_list_is_not() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open().await;
+        store.add(rows(&[("a", 1), ("b", -1)])).await.unwrap();
+        for terms in [50, 100, 2_000, 30_000] {
+            let chain = (0..terms).map(|n| format!("n = {n}")).collect::<Vec<_>>().join(" OR ");
+            let nested = format!("{}n = 1{}", "(".repeat(terms), ")".repeat(terms));
+            match store.count(sql(&chain), Some(ReadMode::Latest)).await {
+                Ok(found) => assert_eq!((terms <= 100, found), (true, 1)),
+                Err(e) => assert_eq!((terms > 100, e.kind()), (true, lance_context_spec::Kind::Query), "{e}"),
+            }
+            // The parser has a limit of its own for parentheses.
+            if let Err(e) = store.count(sql(&nested), Some(ReadMode::Latest)).await {
+                assert_eq!(e.kind(), lance_context_spec::Kind::Query, "{e}");
+            }
+        }
+        let list = (-5_000..0).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        let found = list_in(&store, &list).await;
+        assert_eq!(found, [("b".to_owned(), -1)]);
+    });
+}
+
+async fn list_in(store: &lance_context_core::GenericStore, values: &str) -> Vec<(String, i64)> {
+    list(store, where_(&format!("n IN ({values})"))).await
+}

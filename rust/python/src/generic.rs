@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{FutureExt, future};
@@ -14,6 +14,7 @@ use lance_context_core::GenericStore;
 use lance_context_spec::{Error, OpenOptions, Query, ReadMode, Result, SchemaSpec};
 use pyo3::prelude::*;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::bridge::{self, Awaitable, Work};
 use crate::reports::{Done, PyMergeReport, PyStats};
@@ -301,14 +302,20 @@ impl Drop for Store {
             let _entered = self.runtime.enter();
             drop(store);
         } else {
-            self.runtime.spawn(async move {
+            let closing = self.runtime.spawn(async move {
                 if let Err(error) = store.close().await {
                     tracing::warn!(%error, "an unclosed store could not be closed");
                 }
             });
+            let mut unfinished = CLOSING.lock().unwrap_or_else(PoisonError::into_inner);
+            unfinished.retain(|task| !task.is_finished());
+            unfinished.push(closing);
         }
     }
 }
+
+/// Closes of handles that were collected unclosed and that may still run.
+static CLOSING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 
 /// What a `list` or a `count` asks for.
 #[pyclass(frozen, name = "Query", module = "lance_context._native")]
@@ -345,7 +352,8 @@ pub fn shutdown(py: Python<'_>, stores: Vec<Py<Store>>, limit_s: f64) {
         let open = Arc::clone(store.alive().ok()?);
         Some(store.runtime.spawn(async move { open.close().await }))
     });
-    let closed = future::join_all(closes);
+    let collected = mem::take(&mut *CLOSING.lock().unwrap_or_else(PoisonError::into_inner));
+    let closed = future::join(future::join_all(closes), future::join_all(collected));
     // Best effort: a store that could not be sealed is durable all the same.
     runtime::stop(py, Duration::try_from_secs_f64(limit_s).unwrap_or_default(), closed.map(drop));
 }

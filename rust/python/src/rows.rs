@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use lance_context_core::codec::{self, ColumnReader, RowEncoder};
+use lance_context_core::storage::MAX_ADD_ROWS;
 use lance_context_spec::{Error, SchemaSpec};
 use pyo3::exceptions::PyTypeError;
 use pyo3::inspect::PyStaticExpr;
@@ -69,6 +70,13 @@ impl<'py> Encoding<'py> {
 
     fn row(&mut self, row: &Bound<'py, PyAny>) -> PyResult<()> {
         let py = row.py();
+        if self.encoder.row() == MAX_ADD_ROWS {
+            let error = Error::BatchTooLarge {
+                got: format!("more than {MAX_ADD_ROWS} rows"),
+                limit: format!("{MAX_ADD_ROWS} rows"),
+            };
+            return Err(errors::to_python(py, error));
+        }
         let cells = if let Ok(cells) = row.cast::<PyDict>() {
             cells.clone()
         } else if let Ok(mapping) = row.cast::<PyMapping>() {

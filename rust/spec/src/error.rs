@@ -130,7 +130,7 @@ pub enum Error {
         message: String,
     },
     /// A batch larger than one atomic add.
-    #[error("the batch has {got}, more than the {limit} that one atomic add takes; split it")]
+    #[error("the batch has {got}, and one atomic add takes at most {limit}; split it")]
     BatchTooLarge {
         /// Its size, with a unit.
         got: String,

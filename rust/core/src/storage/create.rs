@@ -28,8 +28,8 @@ use crate::error::storage;
 /// Two processes that create at once repair each other's half at most this often.
 const CREATE_ATTEMPTS: u32 = 8;
 
-/// What a store directory may hold before its first version exists.
-const BEFORE_FIRST_VERSION: [&str; 3] = ["_transactions", "_versions", "data"];
+/// The directories that creation makes before the first version exists, and the endings of their files.
+const BEFORE_FIRST_VERSION: [(&str, &str); 2] = [("_transactions", ".txn"), ("data", ".lance")];
 
 /// Opens the dataset, creating it if it is absent and `declared`; repairs one that a crash left half made.
 pub(super) async fn open_or_create(
@@ -83,7 +83,13 @@ async fn load(location: &Location, options: &OpenOptions) -> Result<Option<Datas
     }
     match builder.load().await {
         Ok(dataset) => Ok(Some(dataset)),
-        Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) => Ok(None),
+        Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) if location.path.is_none() => {
+            Ok(None)
+        }
+        Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) => Err(Error::NotAStore {
+            store: location.given.clone(),
+            message: "it has a `_versions` directory without a version in it".to_owned(),
+        }),
         Err(e) => Err(storage(&location.given, "open")(e)),
     }
 }
@@ -101,14 +107,29 @@ fn is_vacant(store: &str, path: &Path) -> Result<bool> {
         Ok(found) if !found.is_dir() => return Err(foreign("it is a file".to_owned())),
         Ok(_) => {}
     }
+    let entries = |dir: &Path| -> Result<Vec<std::fs::DirEntry>> {
+        dir.read_dir().map_err(failed)?.map(|entry| entry.map_err(failed)).collect()
+    };
     let versions = path.join("_versions");
-    if versions.is_dir() && versions.read_dir().map_err(failed)?.next().is_some() {
+    if versions.is_dir() && !entries(&versions)?.is_empty() {
         return Ok(false);
     }
-    for entry in path.read_dir().map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        if !BEFORE_FIRST_VERSION.iter().any(|known| name == *known) {
-            return Err(foreign(format!("the directory holds `{}`", name.to_string_lossy())));
+    for entry in entries(path)? {
+        let name = entry.file_name();
+        let holds = |name: &std::ffi::OsStr| foreign(format!("the directory holds `{}`", name.to_string_lossy()));
+        if name == "_versions" && entry.path().is_dir() {
+            continue;
+        }
+        let Some((_, ending)) = BEFORE_FIRST_VERSION.iter().find(|(known, _)| name == *known) else {
+            return Err(holds(&name));
+        };
+        if !entry.path().is_dir() {
+            return Err(holds(&name));
+        }
+        for file in entries(&entry.path())? {
+            if !file.file_name().to_string_lossy().ends_with(ending) {
+                return Err(holds(file.file_name().as_os_str()));
+            }
         }
     }
     Ok(true)

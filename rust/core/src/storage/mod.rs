@@ -35,7 +35,6 @@ pub use scan::Scan;
 use crate::error::storage;
 use crate::task;
 use base::{Base, BaseView};
-use collect::Retired;
 use lookup::KeyMaps;
 use meta::Meta;
 use shard::Shard;
@@ -92,8 +91,9 @@ struct Inner {
     key_maps: KeyMaps,
     resident: Resident,
     merging: tokio::sync::Mutex<()>,
-    retired: Retired,
     closed: AtomicBool,
+    /// Whether the writer task has sealed and ended.
+    ended: tokio::sync::Mutex<bool>,
 }
 
 impl StorageBase {
@@ -135,8 +135,8 @@ impl StorageBase {
             key_maps: KeyMaps::default(),
             resident: Resident::default(),
             merging: tokio::sync::Mutex::default(),
-            retired: Retired::default(),
             closed: AtomicBool::new(false),
+            ended: tokio::sync::Mutex::default(),
             location,
             meta,
         });
@@ -213,15 +213,20 @@ impl StorageBase {
         task::join(task::spawn(async move { merge::merge(&inner, &writer).await })).await
     }
 
-    /// Seals, ends the writer task, and refuses everything afterwards. Closing twice is fine.
+    /// Seals, ends the writer task, and refuses everything afterwards. Closing twice is fine, and each call
+    /// returns when the handle has ended; an abandoned call is finished in the background.
     ///
     /// # Errors
     /// [`Error::Storage`] when the last rows could not be sealed; they stay durable.
     pub async fn close(&self) -> Result<()> {
-        if self.inner.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.writer.close().await
+        self.inner.closed.store(true, Ordering::Release);
+        let inner = Arc::clone(&self.inner);
+        let writer = self.writer.clone();
+        let closing = async move {
+            let mut ended = inner.ended.lock().await;
+            if std::mem::replace(&mut *ended, true) { Ok(()) } else { writer.close().await }
+        };
+        task::join(task::spawn(closing)).await
     }
 
     /// The live rows that fulfil `scan`.

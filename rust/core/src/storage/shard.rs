@@ -1,18 +1,21 @@
 //! The shard as files show it: its manifest and its WAL, read without claiming anything.
 
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use lance::dataset::mem_wal::util::{
-    manifest_filename, parse_bit_reversed_filename, shard_manifest_path, shard_wal_path,
+    manifest_filename, parse_bit_reversed_filename, shard_manifest_path, shard_wal_path, wal_entry_filename,
 };
 use lance::dataset::mem_wal::{ShardManifestStore, WalReadEntry, WalTailer};
 use lance_context_spec::{Error, Result};
 use lance_index::mem_wal::ShardManifest;
 use lance_io::object_store::ObjectStore;
+use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use uuid::Uuid;
 
+use crate::clock;
 use crate::error::{storage, strip_locations};
 
 /// Reads one shard's manifest and WAL.
@@ -68,14 +71,19 @@ impl Shard {
         Ok(next.saturating_sub(1))
     }
 
-    /// The entry at `position`, or `None` where there is none. An undecodable last entry counts as none:
-    /// it was torn by a crash of the machine and is not acknowledged under `fsync`.
+    /// The entry at `position`, or `None` where there is none. A last entry whose bytes do not decode
+    /// counts as none: it was torn by a crash of the machine.
     pub async fn entry(&self, position: u64) -> Result<Option<WalReadEntry>> {
         let error = match self.tailer.read_entry(position).await {
             Ok(entry) => return Ok(entry),
             Err(error) => error,
         };
-        if matches!(self.tailer.read_entry(position + 1).await, Ok(None)) {
+        // Lance reports a failed read and undecodable bytes alike; only the latter may end the log.
+        let failed = storage(&self.store, "read the WAL");
+        let path = |position| self.wal_dir.clone().join(wal_entry_filename(position).as_str());
+        let read = async { self.object_store.inner.get(&path(position)).await?.bytes().await };
+        read.await.map_err(|e| failed(lance::Error::from(e)))?;
+        if !self.object_store.exists(&path(position + 1)).await.map_err(&failed)? {
             tracing::warn!(store = %self.store, position, %error, "the last WAL entry is torn; reading up to it");
             return Ok(None);
         }
@@ -84,6 +92,24 @@ impl Shard {
             message: format!("WAL entry {position}: {}", strip_locations(&error.to_string())),
             source: Some(Box::new(error)),
         })
+    }
+
+    /// The newest manifest that was already in force `grace` ago; `None` if there was none.
+    pub async fn manifest_before(&self, grace: Duration) -> Result<Option<ShardManifest>> {
+        let failed = storage(&self.store, "list the shard manifests");
+        let listed = self.object_store.inner.list(Some(&self.manifest_dir)).try_collect::<Vec<_>>().await;
+        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+        let latest_ms = clock::wall_ms().saturating_sub(grace_ms);
+        let version = listed
+            .map_err(|e| failed(lance::Error::from(e)))?
+            .into_iter()
+            .filter(|file| file.last_modified.timestamp_millis() <= latest_ms)
+            .filter_map(|file| parse_bit_reversed_filename(file.location.filename()?))
+            .max();
+        match version {
+            Some(version) => self.manifests.read_version(version).await.map(Some).map_err(failed),
+            None => Ok(None),
+        }
     }
 
     /// WAL positions with the size and modification time of their files.

@@ -40,6 +40,9 @@ const CLAIM_ATTEMPTS: u32 = 12;
 /// Lance retries a failing seal for ever; after this long it counts as failed.
 const SEAL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long to wait for a writer that is let go of.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
+
 type Reply = oneshot::Sender<Result<()>>;
 
 #[derive(Debug)]
@@ -54,7 +57,7 @@ enum Command {
 /// The sending half: hands work to the task and waits for its reply.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
-    store: String,
+    inner: Arc<Inner>,
     commands: mpsc::Sender<Command>,
 }
 
@@ -93,10 +96,9 @@ impl Writer {
     /// Starts the task. It claims nothing until the first command.
     pub fn start(inner: Arc<Inner>) -> Self {
         let (commands, queue) = mpsc::channel(QUEUE);
-        let store = inner.store().to_owned();
-        let lane = Lane { inner, rows: 0, batches: 0, bytes: 0, owned_at: Duration::ZERO };
+        let lane = Lane { inner: Arc::clone(&inner), rows: 0, batches: 0, bytes: 0, owned_at: Duration::ZERO };
         drop(task::spawn(lane.run(queue)));
-        Self { store, commands }
+        Self { inner, commands }
     }
 
     pub async fn add(&self, batch: RecordBatch) -> Result<()> {
@@ -117,10 +119,23 @@ impl Writer {
 
     async fn ask(&self, command: impl FnOnce(Reply) -> Command) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        let gone = || Error::Closed { store: self.store.clone() };
+        let gone = || match self.inner.check_open() {
+            Err(closed) => closed,
+            Ok(()) => {
+                Error::Internal { message: "the writer task ended; open the store again".to_owned(), source: None }
+            }
+        };
         self.commands.send(command(reply)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
+}
+
+/// What became of a put that failed with a fence.
+enum Landed {
+    No,
+    /// It is in the log, and the claim that fenced its writer replayed it.
+    BeforeClaim,
+    Unknown,
 }
 
 /// Why a claim came to nothing.
@@ -211,15 +226,19 @@ impl Lane {
                     return Ok(());
                 }
                 Ok(()) => {
-                    let kept = self.precedes_claim(&writer).await;
+                    let kept = self.precedes_claim(&writer, writer.wal_stats().next_wal_entry_position).await;
                     self.discard().await;
-                    let store = self.inner.store().to_owned();
-                    return if kept? { Ok(()) } else { Err(Error::WriteUncertain { store }) };
+                    return if kept? { Ok(()) } else { Err(self.uncertain()) };
                 }
-                // The fenced put is not in the WAL; it is written anew behind the other writer's rows.
                 Err(e) if fenced_by_peer(&e) => {
+                    let landed = self.landed(&writer).await;
                     self.discard().await;
-                    clock::back_off(attempt).await;
+                    match landed? {
+                        // Written anew, behind the other writer's rows.
+                        Landed::No => clock::back_off(attempt).await,
+                        Landed::BeforeClaim => return Ok(()),
+                        Landed::Unknown => return Err(self.uncertain()),
+                    }
                 }
                 Err(e) => {
                     self.discard().await;
@@ -243,13 +262,25 @@ impl Lane {
         Ok(owner == writer.epoch())
     }
 
-    /// Whether the last put of `writer`, which lost the shard since, lies before the claim that took it,
-    /// so that the claim replayed it.
+    /// What became of a put that failed with a fence. Its reply may have been lost: lance then reports
+    /// the fence that it found when it looked again, with the entry written all the same.
+    async fn landed(&self, writer: &ShardWriter) -> Result<Landed> {
+        let position = writer.wal_stats().next_wal_entry_position;
+        match self.inner.shard.entry(position).await? {
+            Some(entry) if !entry.batches.is_empty() && entry.writer_epoch == writer.epoch() => {
+                let kept = self.precedes_claim(writer, position + 1).await?;
+                Ok(if kept { Landed::BeforeClaim } else { Landed::Unknown })
+            }
+            _ => Ok(Landed::No),
+        }
+    }
+
+    /// Whether the last entry of `writer`, which lost the shard since, lies before the claim that took it,
+    /// so that the claim replayed it. `behind` is the position behind that entry.
     ///
     /// The claim leaves an empty entry of the next epoch at the end of the WAL: right behind a put that
     /// came before it. A put that came later, into a slot freed by collection, has no such neighbour.
-    async fn precedes_claim(&self, writer: &ShardWriter) -> Result<bool> {
-        let behind = writer.wal_stats().next_wal_entry_position;
+    async fn precedes_claim(&self, writer: &ShardWriter, behind: u64) -> Result<bool> {
         for attempt in 0..CLAIM_ATTEMPTS {
             if let Some(entry) = self.inner.shard.entry(behind).await? {
                 return Ok(entry.batches.is_empty() && entry.writer_epoch == writer.epoch() + 1);
@@ -269,6 +300,10 @@ impl Lane {
     fn reset(&mut self) {
         (self.rows, self.batches, self.bytes) = (0, 0, 0);
         self.inner.resident.unsealed_rows.store(0, Ordering::Release);
+    }
+
+    fn uncertain(&self) -> Error {
+        Error::WriteUncertain { store: self.inner.store().to_owned() }
     }
 
     fn fenced(&self) -> Error {
@@ -416,8 +451,13 @@ impl Lane {
     async fn discard(&mut self) {
         if let Some(writer) = self.inner.resident.writer() {
             self.inner.resident.replace(None);
-            if let Err(error) = writer.abort().await {
-                tracing::warn!(store = %self.inner.store(), %error, "a fenced writer did not end cleanly");
+            // An abort waits for I/O in flight, which may be what hangs; the writer ends when that does.
+            match tokio::time::timeout(ABORT_TIMEOUT, writer.abort()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(store = %self.inner.store(), %error, "a writer did not end cleanly"),
+                Err(_) => {
+                    tracing::warn!(store = %self.inner.store(), "a writer hangs in storage and is left to itself")
+                }
             }
         }
         self.reset();
