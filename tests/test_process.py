@@ -137,6 +137,27 @@ def test_ctrl_c(path: Path, operation: str) -> None:
     assert float(end.out) < 5
 
 
+def test_handle_collected_just_before_exit(path: Path) -> None:
+    end = run(
+        """
+        import sys, warnings
+        warnings.simplefilter("ignore", ResourceWarning)
+        from lance_context import GenericStore
+
+        def main():
+            store = GenericStore.open(sys.argv[1], schema={"id": "string"})
+            store.add([{"id": str(n)} for n in range(100)])
+
+        main()
+        """,
+        path,
+    )
+    assert end.err == ""
+    with GenericStore.open_existing(path) as store:
+        assert store.stats().generations == 1, "interpreter exit seals what a collected handle left"
+        assert store.count() == 100
+
+
 FORK = """
     import os, signal, sys, warnings
     warnings.simplefilter("ignore", DeprecationWarning)  # Python's own warning about fork and threads

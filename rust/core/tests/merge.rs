@@ -144,19 +144,19 @@ async fn fetch(store: &GenericStore, id: &str) -> Vec<u8> {
 }
 
 /// Two processes merge the same store at once, one of them a generation more than the other. Lance by itself
-/// lets both insert a key that is new to both.
+/// lets both insert a key that is new to both, as long as they update no row in common.
 #[test]
 fn concurrent_merges_of_two_handles_double_nothing() {
     let place = Place::new();
     run(async move {
         let one = std::sync::Arc::new(place.open().await);
         let two = std::sync::Arc::new(place.open().await);
-        let mut wanted = 1;
+        let mut wanted = 0;
         for round in 0..12 {
             let ids: Vec<String> = (0..4).map(|i| format!("{round}-{i}")).collect();
             let mut merges = Vec::new();
             for id in &ids {
-                one.add(rows(&[(id.as_str(), round), ("same", round)])).await.unwrap();
+                one.add(rows(&[(id.as_str(), round)])).await.unwrap();
                 one.flush().await.unwrap();
                 for store in [&one, &two] {
                     let store = std::sync::Arc::clone(store);
