@@ -12,7 +12,7 @@ use datafusion::prelude::{Expr, ident, lit};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 use lance::Dataset;
-use lance::dataset::ProjectionRequest;
+use lance::dataset::fragment::{FragReadConfig, FragmentReader};
 use lance::dataset::mem_wal::TOMBSTONE;
 use lance::dataset::mem_wal::scanner::InMemoryMemTableRef;
 use lance_context_spec::{ReadMode, Result};
@@ -31,6 +31,9 @@ use crate::error::{storage, vanished};
 /// Memory for key maps of generations, per handle: 16 bytes a row.
 const KEY_MAP_BYTES: u64 = 64 << 20;
 
+/// Open readers of fragments, per handle. Opening one costs several times what the read itself does.
+const READERS: u64 = 128;
+
 /// What one tier knows of a key.
 enum Found {
     Row(RecordBatch),
@@ -38,16 +41,26 @@ enum Found {
     Nothing,
 }
 
-/// Key maps of generations by generation uri.
+/// What reads by key keep: key maps of generations by uri, and readers by what they read.
 #[derive(Debug)]
 pub(super) struct KeyMaps {
     kept: Cache<String, Arc<KeyMap>>,
+    readers: Cache<ReaderKey, Arc<FragmentReader>>,
+}
+
+/// A table by uri and version (deletions differ between versions), a fragment of it, and columns.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ReaderKey {
+    uri: String,
+    version: u64,
+    fragment: u64,
+    columns: Vec<String>,
 }
 
 impl Default for KeyMaps {
     fn default() -> Self {
         let weigh = |uri: &String, map: &Arc<KeyMap>| u32::try_from(uri.len() + map.0.len() * 16).unwrap_or(u32::MAX);
-        Self { kept: Cache::builder().max_capacity(KEY_MAP_BYTES).weigher(weigh).build() }
+        Self { kept: Cache::builder().max_capacity(KEY_MAP_BYTES).weigher(weigh).build(), readers: Cache::new(READERS) }
     }
 }
 
@@ -129,8 +142,7 @@ impl Inner {
         }
         let mut wanted = vec![self.kind.key.to_owned(), TOMBSTONE.to_owned()];
         wanted.extend(columns.iter().filter(|c| *c != self.kind.key).cloned());
-        let rows = take(&open().await?, &addresses, &wanted).await?;
-        let Some(row) = matching_row(&rows, self.kind.key, key) else { return Ok(Found::Nothing) };
+        let Some(row) = self.take(&*open().await?, &addresses, &wanted, key).await? else { return Ok(Found::Nothing) };
         if row.column_by_name(TOMBSTONE).and_then(|c| c.as_boolean_opt()).is_some_and(|dead| dead.value(0)) {
             return Ok(Found::Deleted);
         }
@@ -154,19 +166,49 @@ impl Inner {
         }
         // The index still lists rows of fragments that a rewrite has replaced.
         addresses.retain(|address| view.dataset.fragments().iter().any(|fragment| fragment.id == address >> 32));
-        if addresses.is_empty() {
-            return Ok(None);
+        let row = self.take(&view.dataset, &addresses, columns, key).await?;
+        Ok(row.map(|row| reorder(&row, columns)).transpose()?)
+    }
+
+    /// The row with `key` among those at `addresses`, which a collision or a deletion may have made none.
+    /// `columns` must hold the key column.
+    async fn take(
+        &self,
+        dataset: &Dataset,
+        addresses: &[u64],
+        columns: &[String],
+        key: &str,
+    ) -> lance::Result<Option<RecordBatch>> {
+        for address in addresses {
+            let fragment = address >> 32;
+            let wanted = ReaderKey {
+                uri: dataset.uri().to_owned(),
+                version: dataset.version().version,
+                fragment,
+                columns: columns.to_vec(),
+            };
+            let reader = match self.key_maps.readers.get(&wanted).await {
+                Some(reader) => reader,
+                None => {
+                    let reader = Arc::new(open_reader(dataset, fragment, columns).await?);
+                    self.key_maps.readers.insert(wanted, Arc::clone(&reader)).await;
+                    reader
+                }
+            };
+            #[expect(clippy::cast_possible_truncation, reason = "the lower half of an address is the row's offset")]
+            let rows = reader.take_as_batch(&[*address as u32], None).await?;
+            if let Some(row) = matching_row(&rows, self.kind.key, key) {
+                return Ok(Some(row));
+            }
         }
-        addresses.sort_unstable();
-        let rows = take(&view.dataset, &addresses, columns).await?;
-        Ok(matching_row(&rows, self.kind.key, key).map(|row| reorder(&row, columns)).transpose()?)
+        Ok(None)
     }
 }
 
-/// The rows at `addresses` that are not deleted. `columns` must hold the key.
-async fn take(dataset: &Arc<Dataset>, addresses: &[u64], columns: &[String]) -> lance::Result<RecordBatch> {
-    let projection = ProjectionRequest::from_columns(columns, dataset.schema());
-    dataset.take_builder(addresses, projection)?.execute().await
+async fn open_reader(dataset: &Dataset, fragment: u64, columns: &[String]) -> lance::Result<FragmentReader> {
+    let missing = || lance::Error::internal(format!("an index names fragment {fragment}, which the table lacks"));
+    let found = usize::try_from(fragment).ok().and_then(|id| dataset.get_fragment(id)).ok_or_else(missing)?;
+    found.open(&dataset.schema().project(columns)?, FragReadConfig::default()).await
 }
 
 fn matching_row(rows: &RecordBatch, key_column: &str, key: &str) -> Option<RecordBatch> {
