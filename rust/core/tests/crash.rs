@@ -125,7 +125,8 @@ fn a_dropped_handle_seals_in_the_background() {
         store.add(rows(&[("a", 1)])).await.unwrap();
         drop(store);
         for _ in 0..2_000 {
-            if everything(&reader, ReadMode::Sealed).await.len() == 1 {
+            if reader.count(None, Some(ReadMode::Sealed)).await.unwrap() == 1 {
+                assert_eq!(everything(&reader, ReadMode::Sealed).await, expect(&[("a", 1)]));
                 return;
             }
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;

@@ -157,3 +157,23 @@ fn a_read_only_handle_refuses_to_write_and_a_closed_one_everything() {
         assert!(matches!(store.get("a", None, None).await, Err(Error::Closed { .. })));
     });
 }
+
+#[test]
+fn a_path_of_any_characters_works() {
+    for name in ["plain", "we ird", "per%20cent", "ha#sh", "ques?tion", "naïve", "plus+&=;'"] {
+        let place = Place::new();
+        run(async move {
+            let uri = place.dir.path().join(name).to_str().unwrap().to_owned();
+            let store = GenericStore::open(&uri, Some(schema()), OpenOptions::default()).await.unwrap();
+            store.add(rows(&[("a", 1)])).await.unwrap();
+            store.flush().await.unwrap();
+            store.merge().await.unwrap();
+            store.add(rows(&[("b", 2)])).await.unwrap();
+            let other = GenericStore::open_existing(&uri, OpenOptions::default()).await.unwrap();
+            for handle in [&store, &other] {
+                assert_eq!(everything(handle, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]), "{name}");
+            }
+            assert!(std::path::Path::new(&uri).join("_mem_wal").is_dir(), "{name}");
+        });
+    }
+}

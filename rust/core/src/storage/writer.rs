@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use lance::dataset::builder::DatasetBuilder;
 use lance::dataset::mem_wal::{DatasetMemWalExt, ShardWriter, ShardWriterConfig};
 use lance_context_spec::{Error, Result};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS};
+use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, SESSION};
 use crate::error::{fenced_by_peer, lost_claim, replicate, storage};
 use crate::{clock, task};
 
@@ -340,7 +341,14 @@ impl Lane {
         };
         let view = self.inner.base.latest().await.map_err(Unclaimed::Failed)?;
         let claimed_at = clock::since_boot();
-        let opening = view.dataset.mem_wal_writer(self.inner.shard_id, self.config());
+        let dataset = match self.inner.location.direct_uri() {
+            Some(uri) => {
+                let loading = DatasetBuilder::from_uri(uri).with_session(Arc::clone(&SESSION)).load();
+                Arc::new(Box::pin(loading).await.map_err(unclaimed("claim"))?)
+            }
+            None => Arc::clone(&view.dataset),
+        };
+        let opening = dataset.mem_wal_writer(self.inner.shard_id, self.config());
         let writer = Arc::new(Box::pin(opening).await.map_err(unclaimed("claim"))?);
         self.owned_at = claimed_at;
         self.inner.resident.replace(Some(Arc::clone(&writer)));
