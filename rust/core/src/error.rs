@@ -32,6 +32,11 @@ pub(crate) fn lost_claim(error: &lance::Error) -> bool {
     fenced_by_peer(error) || error.to_string().contains("Failed to claim shard")
 }
 
+/// A lock whose holder panicked.
+pub(crate) fn poisoned() -> Error {
+    Error::Internal { message: "a lock is poisoned by an earlier panic".to_owned(), source: None }
+}
+
 /// Whether a file that a snapshot refers to was collected by another process while it was read.
 pub(crate) fn vanished(error: &lance::Error) -> bool {
     matches!(error.find_root(), lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. })

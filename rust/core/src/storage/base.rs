@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use lance::Dataset;
 use lance::dataset::mem_wal::DatasetMemWalExt;
 use lance::index::{DatasetIndexExt, DatasetIndexInternalExt};
-use lance_context_spec::{Error, Result};
+use lance_context_spec::Result;
 use lance_index::metrics::NoOpMetricsCollector;
 use lance_index::scalar::ScalarIndex;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::clock;
-use crate::error::storage;
+use crate::error::{poisoned, storage};
 
 /// Name of the BTree on the key column.
 pub(super) fn key_index_name(key: &str) -> String {
@@ -131,8 +131,4 @@ impl Base {
         }
         Ok(())
     }
-}
-
-fn poisoned() -> Error {
-    Error::Internal { message: "a lock is poisoned by an earlier panic".to_owned(), source: None }
 }

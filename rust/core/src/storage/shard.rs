@@ -16,7 +16,7 @@ use object_store::path::Path;
 use uuid::Uuid;
 
 use crate::clock;
-use crate::error::{storage, strip_locations};
+use crate::error::{poisoned, storage, strip_locations};
 
 /// Reads one shard's manifest and WAL.
 #[derive(Debug)]
@@ -127,8 +127,4 @@ impl Shard {
         let files = self.wal_files().await?;
         Ok((files.len() as u64, files.iter().map(|(_, file)| file.size).sum()))
     }
-}
-
-fn poisoned() -> Error {
-    Error::Internal { message: "a lock is poisoned by an earlier panic".to_owned(), source: None }
 }
