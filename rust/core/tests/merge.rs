@@ -3,7 +3,7 @@
 use lance_context_core::GenericStore;
 use lance_context_spec::{OpenOptions, Query, ReadMode, Value};
 
-use crate::support::{Place, blob, everything, expect, get, no_grace, rows, run, spawn};
+use crate::support::{Place, blob, everything, expect, get, no_grace, rows, run, shard_directory, spawn};
 
 #[test]
 fn the_newest_row_wins_in_every_mix_of_tiers() {
@@ -59,8 +59,7 @@ fn a_reader_follows_merges_and_collections_of_another_handle() {
 }
 
 fn generation_directories(place: &Place) -> usize {
-    let shard = std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap();
-    let names = std::fs::read_dir(shard.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = std::fs::read_dir(shard_directory(place)).unwrap().map(|entry| entry.unwrap().file_name());
     names.filter(|name| name.to_string_lossy().contains("_gen_")).count()
 }
 

@@ -133,3 +133,13 @@ where
 {
     tokio::spawn(work)
 }
+
+/// The directory of the store's one shard.
+pub fn shard_directory(place: &Place) -> std::path::PathBuf {
+    std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap().path()
+}
+
+/// The files of the shard's manifests, all versions.
+pub fn shard_manifests(place: &Place) -> Vec<std::path::PathBuf> {
+    std::fs::read_dir(shard_directory(place).join("manifest")).unwrap().map(|file| file.unwrap().path()).collect()
+}

@@ -119,6 +119,11 @@ impl Base {
         Ok(view)
     }
 
+    /// The newest version that was seen, without a look at storage.
+    pub fn seen(&self) -> Result<Arc<BaseView>> {
+        self.known().map(|(view, _)| view)
+    }
+
     fn known(&self) -> Result<(Arc<BaseView>, Instant)> {
         self.current.read().map(|known| known.clone()).map_err(|_| poisoned())
     }

@@ -177,7 +177,8 @@ impl StorageBase {
     ///
     /// # Errors
     /// [`Error::BatchTooLarge`] above [`MAX_ADD_ROWS`] or [`MAX_ADD_BYTES`], [`Error::WriterFenced`]
-    /// when another writer keeps the shard, [`Error::Storage`] when the outcome is unknown.
+    /// when another writer keeps the shard, [`Error::WriteUncertain`] when one took it in the middle of the
+    /// write and left no sign of the batch, [`Error::Storage`] when storage failed and the outcome is unknown.
     pub async fn add(&self, batch: RecordBatch) -> Result<()> {
         self.inner.check_writable("add")?;
         if batch.num_rows() == 0 {

@@ -94,7 +94,8 @@ impl Inner {
             cache.clear().await;
             return Ok(Tail::Rows(None));
         }
-        let view = self.base.latest().await?;
+        // Only the table's schema is asked of it, and that never changes.
+        let view = self.base.seen()?;
         let rows = cache.load(self, &view, manifest, until).await?;
         // A seal may have let the WAL be trimmed while it was read.
         let unmoved = self.shard.manifest().await?.is_some_and(|m| m.replay_after_wal_entry_position == after);
