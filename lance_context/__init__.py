@@ -6,6 +6,8 @@ Every error derives from `LanceContextError`, except that arguments that make no
 """
 
 from lance_context import _native
+from lance_context._native import RecordBatch
+from lance_context.async_generic import AsyncGenericStore
 from lance_context.errors import (
     AlreadyExistsError,
     AuthError,
@@ -24,8 +26,19 @@ from lance_context.errors import (
     UnsealedRowsWarning,
     UnsupportedError,
 )
-from lance_context.generic import AsyncGenericStore, GenericStore
-from lance_context.types import AddResult, MergeReport, ReadMode, Row, SchemaDeclaration, StoreStats
+from lance_context.generic import GenericStore
+from lance_context.types import (
+    AddResult,
+    DeleteResult,
+    MaintenanceOptions,
+    MergeReport,
+    OnConflict,
+    OptimizeReport,
+    ReadMode,
+    Row,
+    SchemaDeclaration,
+    StoreStats,
+)
 
 __version__ = _native.VERSION
 
@@ -35,15 +48,20 @@ __all__ = [
     "AsyncGenericStore",
     "AuthError",
     "ConflictError",
+    "DeleteResult",
     "FencedError",
     "FormatError",
     "GenericStore",
     "InternalError",
     "LanceContextError",
+    "MaintenanceOptions",
     "MergeReport",
     "NotFoundError",
+    "OnConflict",
+    "OptimizeReport",
     "QueryError",
     "ReadMode",
+    "RecordBatch",
     "Row",
     "RowError",
     "SchemaDeclaration",

@@ -7,13 +7,17 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import NamedTuple, cast
 
 from lance_context import _lifecycle
-from lance_context._native import OpenOptions, Query, Store
+from lance_context._native import Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
-from lance_context.types import ReadMode, Row, SchemaDeclaration
+from lance_context.types import MaintenanceOptions, ReadMode, Row, SchemaDeclaration
+
+
+DEFAULT_MAINTENANCE = MaintenanceOptions()
 
 
 class OpenRequest(NamedTuple):
@@ -35,15 +39,17 @@ def open_request(
     gc_grace: float | timedelta | None = None,
     read: ReadMode = "sealed",
     read_only: bool = False,
+    maintenance: MaintenanceOptions | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> OpenRequest:
     """Checks the arguments of `open` and `open_existing`."""
     options = OpenOptions(
         seal_on_add=seal_on_add,
         fsync=fsync,
-        gc_grace_s=gc_grace.total_seconds() if isinstance(gc_grace, timedelta) else gc_grace,
+        gc_grace_s=None if gc_grace is None else seconds(gc_grace),
         read=read,
         read_only=read_only,
+        maintenance=None if maintenance is None else Maintenance(**asdict(maintenance)),
         storage_options=dict(storage_options or {}),
     )
     return OpenRequest(_location(uri), None if schema is None else _declaration(schema), must_exist, options)
@@ -69,6 +75,23 @@ def query(
         after=after,
         read=read,
     )
+
+
+def seconds(duration: float | timedelta) -> float:
+    """Takes seconds or a timedelta."""
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def row_ids(ids: str | Sequence[str]) -> list[str]:
+    """Copies `ids`, one or several."""
+    return [ids] if isinstance(ids, str) else list(ids)
+
+
+def many_ids(ids: Sequence[str]) -> list[str]:
+    """Copies `ids`; a bare string, a sequence of its letters, is refused."""
+    if isinstance(ids, str):
+        raise TypeError(f"`ids` takes a sequence of ids; did you mean [{ids!r}]?")
+    return list(ids)
 
 
 def column_names(columns: Sequence[str] | None) -> list[str] | None:

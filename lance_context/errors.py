@@ -65,7 +65,7 @@ class QueryError(LanceContextError, ValueError):
 class NotFoundError(LanceContextError, LookupError):
     """What was asked for is not there.
 
-    Codes: ``store-not-found``.
+    Codes: ``store-not-found``, ``row-not-found``.
     """
 
 

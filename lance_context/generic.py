@@ -1,18 +1,37 @@
-"""`GenericStore` and `AsyncGenericStore`: rows of a declared schema, blocking and awaitable."""
+"""`GenericStore`: rows of a declared schema."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
 from types import TracebackType
 from typing import Self
 
-from lance_context._base import BaseStore, column_names, open_request, query
-from lance_context._native import Store
-from lance_context._opening import Opening
-from lance_context.types import AddResult, MergeReport, ReadMode, Row, SchemaDeclaration, StoreStats
+from lance_context._base import (
+    DEFAULT_MAINTENANCE,
+    BaseStore,
+    column_names,
+    many_ids,
+    open_request,
+    query,
+    row_ids,
+    seconds,
+)
+from lance_context._native import RecordBatch, Store, Stream
+from lance_context.types import (
+    AddResult,
+    DeleteResult,
+    MaintenanceOptions,
+    MergeReport,
+    OnConflict,
+    OptimizeReport,
+    ReadMode,
+    Row,
+    SchemaDeclaration,
+    StoreStats,
+)
 
 
 class GenericStore(BaseStore):
@@ -44,6 +63,7 @@ class GenericStore(BaseStore):
         fsync: bool | None = None,
         gc_grace: float | timedelta | None = None,
         read: ReadMode = "sealed",
+        maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
         """Opens the store at `uri`, or creates it.
@@ -56,12 +76,13 @@ class GenericStore(BaseStore):
             schema: Columns by name; needed to create the store. If the store exists, it must mean the same
                 as the stored one.
             seal_on_add: Whether every reader sees a row as soon as `add` returns. ``False`` at creation.
-            fsync: Whether an acknowledged row also survives a crash of the machine. ``False`` at creation;
-                ``True`` is not supported yet.
+            fsync: Whether an acknowledged row also survives a crash of the machine: every file reaches the
+                device, with its directory, before anything relies on it. ``False`` at creation.
             gc_grace: How long superseded files stay for readers that still use them: seconds or a
                 timedelta. Five minutes at creation.
             read: What the reads of this handle see unless they say otherwise: ``"sealed"`` rows, or the
                 ``"latest"`` durable rows of every writer.
+            maintenance: What the handle does in the background once it has written; ``None``: nothing.
             storage_options: Options for the object store.
 
         Returns:
@@ -75,7 +96,7 @@ class GenericStore(BaseStore):
                 (``damaged``).
             StateError: This process was forked after its parent used the package (``forked``).
             StorageError: Storage failed (``storage``).
-            UnsupportedError: This kind of uri cannot be opened, or `fsync` is true (``unsupported``).
+            UnsupportedError: This kind of uri cannot be opened (``unsupported``).
             ValueError: An argument makes no sense.
 
         Example:
@@ -90,6 +111,7 @@ class GenericStore(BaseStore):
             fsync=fsync,
             gc_grace=gc_grace,
             read=read,
+            maintenance=maintenance,
             storage_options=storage_options,
         )
         return cls(Store.open(*request), read)
@@ -101,6 +123,7 @@ class GenericStore(BaseStore):
         *,
         read_only: bool = False,
         read: ReadMode = "sealed",
+        maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
         """Opens a store that must be there.
@@ -109,6 +132,7 @@ class GenericStore(BaseStore):
             uri: A path or a uri, as in `open`.
             read_only: Whether every method that writes is refused.
             read: What the reads of this handle see unless they say otherwise.
+            maintenance: What the handle does in the background once it has written; ``None``: nothing.
             storage_options: Options for the object store.
 
         Returns:
@@ -129,10 +153,22 @@ class GenericStore(BaseStore):
             ...     store.schema()
             {'id': {'type': 'string', 'large': False, 'nullable': False}}
         """
-        request = open_request(uri, must_exist=True, read=read, read_only=read_only, storage_options=storage_options)
+        request = open_request(
+            uri,
+            must_exist=True,
+            read=read,
+            read_only=read_only,
+            maintenance=maintenance,
+            storage_options=storage_options,
+        )
         return cls(Store.open(*request), read)
 
-    def add(self, rows: Mapping[str, object] | Iterable[Mapping[str, object]]) -> AddResult:
+    def add(
+        self,
+        rows: Mapping[str, object] | Iterable[Mapping[str, object]],
+        *,
+        on_conflict: OnConflict = "replace",
+    ) -> AddResult:
         """Makes rows durable; a row with the ``id`` of an older one replaces it as a whole.
 
         The rows are added all or none. When `add` returns they survive a crash of the process; other
@@ -140,11 +176,16 @@ class GenericStore(BaseStore):
 
         Args:
             rows: One row, or any iterable of rows. A column that a row leaves out is null.
+            on_conflict: What becomes of a row whose ``id`` is there already, durable anywhere or earlier in
+                the same call: it replaces the older one, or the call is an ``"error"``, or it is left out
+                (``"ignore"``).
 
         Returns:
             How many rows were added.
 
         Raises:
+            AlreadyExistsError: ``on_conflict="error"`` and an ``id`` is taken (``row-exists``). Nothing was
+                written.
             RowError: A row does not fit the schema (``unknown-column``, ``missing-value``, ``wrong-type``,
                 ``out-of-range``, ``invalid-row``), or there are too many for one call
                 (``batch-too-large``). Nothing was written.
@@ -159,7 +200,88 @@ class GenericStore(BaseStore):
             ...     store.add({"id": "r1", "tags": ["a", "b"]})
             AddResult(count=1)
         """
-        return AddResult(self._native.add(rows))
+        return AddResult(self._native.add(rows, on_conflict))
+
+    def update(self, id: str, changes: Mapping[str, object]) -> None:
+        """Changes some columns of one row, and leaves the others as they are.
+
+        The newest durable row is read and written as one: of two updates of different columns none is lost,
+        also when two processes make them.
+
+        Args:
+            id: The row's ``id``.
+            changes: New values by column.
+
+        Raises:
+            NotFoundError: There is no such row (``row-not-found``).
+            RowError: A value does not fit, or `changes` names the ``id`` or an undeclared column
+                (``unknown-column``, ``missing-value``, ``wrong-type``, ``out-of-range``, ``invalid-row``).
+            StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
+            FencedError: As in `add` (``writer-fenced``, ``write-uncertain``).
+            StorageError: Storage failed (``storage``).
+            ValueError: `changes` is empty.
+
+        Example:
+            >>> schema = {"id": "string", "score": "float32", "note": "string"}
+            >>> with GenericStore.open("memory://doc-update", schema, read="latest") as store:
+            ...     _ = store.add({"id": "r1", "score": 0.5, "note": "first"})
+            ...     store.update("r1", {"score": 1.0})
+            ...     store.get("r1")
+            {'id': 'r1', 'score': 1.0, 'note': 'first'}
+        """
+        self._native.update(id, changes)
+
+    def delete(self, ids: str | Sequence[str]) -> DeleteResult:
+        """Deletes rows, all or none, as durably as `add` writes them.
+
+        Args:
+            ids: One ``id`` or several. Those that are not there are passed over.
+
+        Returns:
+            How many rows there were.
+
+        Raises:
+            RowError: There are too many for one call (``batch-too-large``).
+            StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
+            FencedError: As in `add` (``writer-fenced``, ``write-uncertain``).
+            StorageError: Storage failed (``storage``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-delete", {"id": "string"}, read="latest") as store:
+            ...     _ = store.add([{"id": "r1"}, {"id": "r2"}])
+            ...     store.delete(["r1", "r9"]), store.list()
+            (DeleteResult(count=1), [{'id': 'r2'}])
+        """
+        return DeleteResult(self._native.delete(row_ids(ids)))
+
+    def delete_where(
+        self, filter: str | Mapping[str, object], *, params: Mapping[str, object] | None = None
+    ) -> DeleteResult:
+        """Deletes the latest rows that match a filter.
+
+        Up to 100,000 rows go all or none; more go in steps, and a failure in between leaves the later ones.
+
+        Args:
+            filter: Which rows, as in `list`.
+            params: Values for ``$name`` in the expression.
+
+        Returns:
+            How many rows were deleted.
+
+        Raises:
+            QueryError: The filter or a parameter cannot be understood (``invalid-query``,
+                ``query-parameter``, ``query-column``).
+            StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
+            FencedError: As in `add` (``writer-fenced``, ``write-uncertain``).
+            StorageError: Storage failed (``storage``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-delete-where", {"id": "string", "n": "int64"}) as store:
+            ...     _ = store.add({"id": f"r{n}", "n": n} for n in range(5))
+            ...     store.delete_where("n >= $least", params={"least": 2}), store.count(read="latest")
+            (DeleteResult(count=3), 2)
+        """
+        return DeleteResult(self._native.delete_where(query(filter=filter, params=params)))
 
     def list(
         self,
@@ -234,6 +356,131 @@ class GenericStore(BaseStore):
             self._saw_nothing(read)
         return row
 
+    def get_many(
+        self, ids: Sequence[str], *, columns: Sequence[str] | None = None, read: ReadMode | None = None
+    ) -> builtins.list[Row | None]:
+        """Reads several rows, all as of one moment.
+
+        Args:
+            ids: The ``id`` of each row.
+            columns: The columns to read, as in `list`.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            For each of `ids`, in that order, the row or ``None``.
+
+        Raises:
+            QueryError: A column is not declared (``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-get-many", {"id": "string"}, read="latest") as store:
+            ...     _ = store.add([{"id": "r1"}, {"id": "r2"}])
+            ...     store.get_many(["r2", "r9", "r1"])
+            [{'id': 'r2'}, None, {'id': 'r1'}]
+        """
+        rows = self._native.get_many(many_ids(ids), column_names(columns), read)
+        if rows and all(row is None for row in rows):
+            self._saw_nothing(read)
+        return rows
+
+    def exists(self, id: str, *, read: ReadMode | None = None) -> bool:
+        """Looks whether there is a row.
+
+        Args:
+            id: The row's ``id``.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            Whether it is there.
+
+        Raises:
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-exists", {"id": "string"}, read="latest") as store:
+            ...     _ = store.add({"id": "r1"})
+            ...     store.exists("r1"), store.exists("r2")
+            (True, False)
+        """
+        return self._native.get(id, ["id"], read) is not None
+
+    def iter(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        read: ReadMode | None = None,
+    ) -> Iterator[Row]:
+        """Goes through rows in storage order, in bounded memory.
+
+        The rows are those of the moment of the call, each once, whatever is written meanwhile. Files that they
+        need stay for `gc_grace`; a loop that takes longer may end with a retryable `StorageError`.
+
+        Args:
+            filter: Which rows, as in `list`. By default all.
+            params: Values for ``$name`` in the expression.
+            columns: The columns to read, as in `list`.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            An iterator over the rows.
+
+        Raises:
+            QueryError: The filter, a parameter or a column cannot be understood (``invalid-query``,
+                ``query-parameter``, ``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-iter", {"id": "string", "n": "int64"}, read="latest") as store:
+            ...     _ = store.add({"id": f"r{n}", "n": n} for n in range(5))
+            ...     sum(row["n"] for row in store.iter())
+            10
+        """
+        return _rows(self._native.stream(query(filter=filter, params=params, columns=columns, read=read)))
+
+    def batches(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        read: ReadMode | None = None,
+    ) -> Iterator[RecordBatch]:
+        """Goes through rows as `iter` does, as Arrow columns, without a copy.
+
+        Args:
+            filter: Which rows, as in `list`. By default all.
+            params: Values for ``$name`` in the expression.
+            columns: The columns to read, as in `list`.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            An iterator over record batches of a few thousand rows, fewer where rows are large. Any library
+            with the Arrow PyCapsule interface takes one: ``pyarrow.record_batch(batch)``.
+
+        Raises:
+            QueryError: The filter, a parameter or a column cannot be understood (``invalid-query``,
+                ``query-parameter``, ``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-batches", {"id": "string"}, read="latest") as store:
+            ...     _ = store.add({"id": f"r{n}"} for n in range(5))
+            ...     [(len(batch), batch.column_names) for batch in store.batches()]
+            [(5, ['id'])]
+        """
+        return _batches(self._native.stream(query(filter=filter, params=params, columns=columns, read=read)))
+
     def count(
         self,
         filter: str | Mapping[str, object] | None = None,
@@ -303,6 +550,30 @@ class GenericStore(BaseStore):
         """
         return MergeReport(**self._native.merge())
 
+    def optimize(self, *, older_than: float | timedelta | None = None) -> OptimizeReport:
+        """Merges, rewrites small files into larger ones, completes the index, and removes old versions.
+
+        Background maintenance does all of this by itself, a little at a time.
+
+        Args:
+            older_than: Remove versions of the base table that are older than this, in seconds or as a
+                timedelta; at least the store's ``gc_grace``. Versions with a tag stay.
+
+        Returns:
+            What was done.
+
+        Raises:
+            StateError: The handle is closed or read-only (``closed``, ``read-only``, ``forked``).
+            StorageError: Storage failed (``storage``). What was done until then stays done.
+
+        Example:
+            >>> with GenericStore.open("memory://doc-optimize", {"id": "string"}, seal_on_add=True) as store:
+            ...     _ = store.add({"id": "r1"})
+            ...     store.optimize().generations
+            1
+        """
+        return OptimizeReport(**self._native.optimize(None if older_than is None else seconds(older_than)))
+
     def stats(self) -> StoreStats:
         """Reads the store's counters.
 
@@ -345,117 +616,11 @@ class GenericStore(BaseStore):
         self.close()
 
 
-class AsyncGenericStore(BaseStore):
-    """Async form of `GenericStore`. A handle may be shared by tasks.
+def _rows(stream: Stream) -> Iterator[Row]:
+    while (rows := stream.next_rows()) is not None:
+        yield from rows
 
-    Cancelling a task ends its read. A write that has begun goes on in the store: it is then either fully
-    there or not at all, and repeating it is safe, because rows are keyed by ``id``.
-    """
 
-    @classmethod
-    def open(
-        cls,
-        uri: str | PathLike[str],
-        schema: SchemaDeclaration | None = None,
-        *,
-        seal_on_add: bool | None = None,
-        fsync: bool | None = None,
-        gc_grace: float | timedelta | None = None,
-        read: ReadMode = "sealed",
-        storage_options: Mapping[str, str] | None = None,
-    ) -> Opening[Self]:
-        """Async form of `GenericStore.open`: await the result, or enter it with ``async with``."""
-        request = open_request(
-            uri,
-            schema,
-            seal_on_add=seal_on_add,
-            fsync=fsync,
-            gc_grace=gc_grace,
-            read=read,
-            storage_options=storage_options,
-        )
-
-        async def start() -> Self:
-            return cls(await Store.open_async(*request), read)
-
-        return Opening(start)
-
-    @classmethod
-    def open_existing(
-        cls,
-        uri: str | PathLike[str],
-        *,
-        read_only: bool = False,
-        read: ReadMode = "sealed",
-        storage_options: Mapping[str, str] | None = None,
-    ) -> Opening[Self]:
-        """Async form of `GenericStore.open_existing`: await the result, or enter it with ``async with``."""
-        request = open_request(uri, must_exist=True, read=read, read_only=read_only, storage_options=storage_options)
-
-        async def start() -> Self:
-            return cls(await Store.open_async(*request), read)
-
-        return Opening(start)
-
-    async def add(self, rows: Mapping[str, object] | Iterable[Mapping[str, object]]) -> AddResult:
-        """Async form of `GenericStore.add`. The rows are read before the first suspension."""
-        return AddResult(await self._native.add_async(rows))
-
-    async def list(
-        self,
-        *,
-        filter: str | Mapping[str, object] | None = None,
-        params: Mapping[str, object] | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        after: str | None = None,
-        read: ReadMode | None = None,
-    ) -> builtins.list[Row]:
-        """Async form of `GenericStore.list`."""
-        asked = query(filter=filter, params=params, columns=columns, limit=limit, offset=offset, after=after, read=read)
-        rows = await self._native.list_rows_async(asked)
-        if not rows:
-            self._saw_nothing(read)
-        return rows
-
-    async def get(self, id: str, *, columns: Sequence[str] | None = None, read: ReadMode | None = None) -> Row | None:
-        """Async form of `GenericStore.get`."""
-        row = await self._native.get_async(id, column_names(columns), read)
-        if row is None:
-            self._saw_nothing(read)
-        return row
-
-    async def count(
-        self,
-        filter: str | Mapping[str, object] | None = None,
-        *,
-        params: Mapping[str, object] | None = None,
-        read: ReadMode | None = None,
-    ) -> int:
-        """Async form of `GenericStore.count`."""
-        return await self._native.count_async(query(filter=filter, params=params, read=read))
-
-    async def flush(self) -> None:
-        """Async form of `GenericStore.flush`."""
-        await self._native.flush_async()
-
-    async def merge(self) -> MergeReport:
-        """Async form of `GenericStore.merge`."""
-        return MergeReport(**await self._native.merge_async())
-
-    async def stats(self) -> StoreStats:
-        """Async form of `GenericStore.stats`."""
-        return StoreStats(**await self._native.stats_async())
-
-    async def close(self) -> None:
-        """Async form of `GenericStore.close`."""
-        await self._native.close_async()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
+def _batches(stream: Stream) -> Iterator[RecordBatch]:
+    while (batch := stream.next_batch()) is not None:
+        yield batch

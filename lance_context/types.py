@@ -16,6 +16,32 @@ SchemaDeclaration: TypeAlias = Mapping[str, "str | Mapping[str, object]"]
 """Columns by name: a type name, or a mapping with ``"type"``, its options and ``"nullable"``."""
 
 
+OnConflict: TypeAlias = Literal["replace", "error", "ignore"]
+"""What `add` does with a row whose id is there already: replace it, refuse the whole call, or keep the old one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceOptions:
+    """What a handle that writes does in the background.
+
+    It starts with the first write of the handle and ends with `close`. A handle that only reads does nothing.
+
+    Attributes:
+        seal_idle_s: Seal when nothing was added for this many seconds.
+        seal_age_s: Seal when the oldest unsealed row has waited this many seconds.
+        merge_generations: Merge when this many sealed generations are pending.
+        merge_bytes: Merge when the pending generations have this many bytes.
+        compact_bytes: Rewrite files of the base table that are smaller than half of this into ones of about
+            this many bytes.
+    """
+
+    seal_idle_s: float = 1.0
+    seal_age_s: float = 10.0
+    merge_generations: int = 8
+    merge_bytes: int = 64 << 20
+    compact_bytes: int = 256 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class AddResult:
     """What `GenericStore.add` did.
@@ -45,25 +71,70 @@ class MergeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """What `GenericStore.delete` or `GenericStore.delete_where` did.
+
+    Attributes:
+        count: Rows deleted.
+    """
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeReport:
+    """What `GenericStore.optimize` did.
+
+    Attributes:
+        generations: Generations folded into the base table.
+        fragments_removed: Files of rows that were rewritten.
+        fragments_added: Files that they were rewritten into.
+        versions_removed: Old versions of the base table that were removed.
+        bytes_removed: Bytes of files that were removed with them.
+        version: Version of the base table afterwards.
+    """
+
+    generations: int
+    fragments_removed: int
+    fragments_added: int
+    versions_removed: int
+    bytes_removed: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStats:
     """What is known of a store.
 
     Attributes:
+        rows: Live rows, unsealed ones of every writer included.
         base_rows: Rows in the base table.
+        fragments: Files of rows in the base table.
         generations: Sealed generations that are not merged.
+        generation_bytes: Bytes of their rows.
         unsealed_rows: Rows that are durable in this handle and not sealed.
         wal_bytes: Bytes of WAL entries on storage.
         wal_entries: WAL entries on storage.
         version: Version of the base table.
+        versions: Versions of the base table on storage.
+        quarantined: WAL entries that a crash of the machine left undecodable and that were put aside.
         seal_on_add: Whether ``add`` seals before it returns.
         fsync: Whether an acknowledged row also survives a crash of the machine.
+        maintenance_error: Why the last background maintenance of this handle failed; ``None`` after one that
+            did not.
     """
 
+    rows: int
     base_rows: int
+    fragments: int
     generations: int
+    generation_bytes: int
     unsealed_rows: int
     wal_bytes: int
     wal_entries: int
     version: int
+    versions: int
+    quarantined: int
     seal_on_add: bool
     fsync: bool
+    maintenance_error: str | None

@@ -41,3 +41,9 @@ pub(crate) async fn back_off(attempt: u32) {
     let ceiling_ms = 2_u64.saturating_pow(attempt.min(8)).clamp(2, 200);
     tokio::time::sleep(Duration::from_millis(rand::random_range(1..=ceiling_ms))).await;
 }
+
+/// The moment `age` ago by the wall clock.
+pub(crate) fn ago(age: Duration) -> chrono::DateTime<chrono::Utc> {
+    let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    chrono::DateTime::from_timestamp_millis(wall_ms().saturating_sub(age_ms)).unwrap_or_default()
+}

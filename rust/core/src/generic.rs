@@ -1,13 +1,19 @@
 //! The store of a schema of your own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 use datafusion::prelude::Expr;
-use lance_context_spec::{AddResult, Filter, MergeReport, OpenOptions, Query, ReadMode, Result, SchemaSpec, Stats};
+use lance_context_spec::{
+    AddResult, Error, Filter, MergeReport, OnConflict, OpenOptions, OptimizeReport, Query, ReadMode, Result,
+    SchemaSpec, Stats,
+};
 
+use crate::codec::arrow_schema;
 use crate::filter::FilterPlanner;
-use crate::storage::{Kind, Location, Scan, StorageBase};
+use crate::storage::{Kind, Location, RowStream, Scan, StorageBase};
 
 const KIND: Kind = Kind { name: "generic", key: "id" };
 
@@ -26,7 +32,15 @@ impl GenericStore {
     /// # Errors
     /// As [`StorageBase::open`].
     pub async fn open(uri: &str, schema: Option<SchemaSpec>, options: OpenOptions) -> Result<Self> {
-        Self::open_storage(uri, schema, false, options).await
+        Self::open_at(Location::parse(uri)?, schema, options).await
+    }
+
+    /// As [`GenericStore::open`], at a place that may be wrapped or observed.
+    ///
+    /// # Errors
+    /// As [`StorageBase::open`].
+    pub async fn open_at(location: Location, schema: Option<SchemaSpec>, options: OpenOptions) -> Result<Self> {
+        Self::open_storage(location, schema, false, options).await
     }
 
     /// Opens a store that must be there.
@@ -34,16 +48,15 @@ impl GenericStore {
     /// # Errors
     /// As [`StorageBase::open`]; [`lance_context_spec::Error::StoreNotFound`] when nothing is there.
     pub async fn open_existing(uri: &str, options: OpenOptions) -> Result<Self> {
-        Self::open_storage(uri, None, true, options).await
+        Self::open_storage(Location::parse(uri)?, None, true, options).await
     }
 
     async fn open_storage(
-        uri: &str,
+        location: Location,
         schema: Option<SchemaSpec>,
         must_exist: bool,
         options: OpenOptions,
     ) -> Result<Self> {
-        let location = Location::parse(uri)?;
         let opening = async move { StorageBase::open(location, KIND, schema, must_exist, options).await };
         let storage = crate::task::join(crate::task::spawn(opening)).await?;
         let filters = FilterPlanner::new(Arc::clone(storage.schema()))?;
@@ -74,14 +87,58 @@ impl GenericStore {
         self.storage.unsealed_rows()
     }
 
-    /// Writes rows durably and atomically; see [`StorageBase::add`] for promises and errors.
+    /// Writes rows durably and atomically, in place of those with the same ids; see [`StorageBase::add`] for
+    /// promises and errors.
     ///
     /// # Errors
     /// As [`StorageBase::add`].
     pub async fn add(&self, batch: RecordBatch) -> Result<AddResult> {
-        let count = batch.num_rows();
-        self.storage.add(batch).await?;
+        self.insert(batch, OnConflict::Replace).await
+    }
+
+    /// As [`GenericStore::add`]; `on_conflict` says what becomes of rows whose id is there already.
+    ///
+    /// # Errors
+    /// As [`StorageBase::insert`].
+    pub async fn insert(&self, batch: RecordBatch, on_conflict: OnConflict) -> Result<AddResult> {
+        let count = self.storage.insert(batch, on_conflict).await?;
         Ok(AddResult { count })
+    }
+
+    /// Replaces the cells of the row with `id` that `changes`, a batch of one row and some columns, names.
+    /// Nothing of what another writer puts in between is lost: the row is read and written as one.
+    ///
+    /// # Errors
+    /// [`Error::RowNotFound`]; else as [`StorageBase::add`].
+    pub async fn update(&self, id: &str, changes: RecordBatch) -> Result<()> {
+        let schema = arrow_schema(self.schema());
+        let change = move |stored: &RecordBatch| {
+            let columns = schema.fields().iter().map(|field| {
+                let changed = changes.column_by_name(field.name()).or_else(|| stored.column_by_name(field.name()));
+                changed.cloned().ok_or_else(|| ArrowError::SchemaError(format!("no column `{}`", field.name())))
+            });
+            let columns = columns.collect::<Result<Vec<_>, _>>();
+            columns.and_then(|columns| RecordBatch::try_new(Arc::clone(&schema), columns)).map_err(|e| {
+                Error::Internal { message: format!("a stored row cannot be changed: {e}"), source: Some(Box::new(e)) }
+            })
+        };
+        self.storage.update(id.to_owned(), Arc::new(change)).await
+    }
+
+    /// Deletes the rows with `ids`; returns how many there were.
+    ///
+    /// # Errors
+    /// As [`StorageBase::delete`].
+    pub async fn delete(&self, ids: Vec<String>) -> Result<usize> {
+        self.storage.delete(ids).await
+    }
+
+    /// Deletes the rows that fulfil `filter`; returns how many.
+    ///
+    /// # Errors
+    /// As [`StorageBase::delete_where`] and [`GenericStore::list`].
+    pub async fn delete_where(&self, filter: &Filter) -> Result<usize> {
+        self.storage.delete_where(self.filters.plan(filter)?).await
     }
 
     /// The rows that fulfil `query`, ordered by id.
@@ -89,15 +146,27 @@ impl GenericStore {
     /// # Errors
     /// [`lance_context_spec::Kind::Query`] for what cannot be understood, else as [`StorageBase::list`].
     pub async fn list(&self, query: Query) -> Result<Vec<RecordBatch>> {
-        let scan = Scan {
+        self.storage.list(self.scan(query)?).await
+    }
+
+    /// The rows that fulfil `query` as one snapshot has them, in storage order and bounded memory. Page and order of
+    /// `query` do not apply.
+    ///
+    /// # Errors
+    /// As [`GenericStore::list`].
+    pub async fn stream(&self, query: Query) -> Result<RowStream> {
+        self.storage.stream(self.scan(query)?).await
+    }
+
+    fn scan(&self, query: Query) -> Result<Scan> {
+        Ok(Scan {
             filter: self.filter(query.filter.as_ref())?,
             after: query.after,
             columns: self.schema().resolve_projection(query.columns.as_deref())?,
             limit: query.limit,
             offset: query.offset,
             read: query.read,
-        };
-        self.storage.list(scan).await
+        })
     }
 
     /// The row with `id`, or `None`. `columns` as in [`GenericStore::list`].
@@ -112,6 +181,20 @@ impl GenericStore {
     ) -> Result<Option<RecordBatch>> {
         let columns = self.schema().resolve_projection(columns.as_deref())?;
         self.storage.get(id, columns, read).await
+    }
+
+    /// The rows with `ids`, as one snapshot has them, in that order; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`GenericStore::list`].
+    pub async fn get_many(
+        &self,
+        ids: Vec<String>,
+        columns: Option<Vec<String>>,
+        read: Option<ReadMode>,
+    ) -> Result<Vec<Option<RecordBatch>>> {
+        let columns = self.schema().resolve_projection(columns.as_deref())?;
+        self.storage.get_many(ids, columns, read).await
     }
 
     /// How many rows fulfil `filter`.
@@ -136,6 +219,14 @@ impl GenericStore {
     /// As [`StorageBase::merge`].
     pub async fn merge(&self) -> Result<MergeReport> {
         self.storage.merge().await
+    }
+
+    /// Merges, rewrites small files into larger ones, and removes old versions.
+    ///
+    /// # Errors
+    /// As [`StorageBase::optimize`].
+    pub async fn optimize(&self, older_than: Option<Duration>) -> Result<OptimizeReport> {
+        self.storage.optimize(older_than).await
     }
 
     /// What is known of the store.

@@ -3,16 +3,14 @@
 use lance_context_spec::{OpenOptions, ReadMode};
 
 use crate::support::{
-    Place, everything, expect, in_dying_process, no_grace, rows, run, shard_directory, shard_manifests,
+    Place, everything, expect, in_dying_process, no_grace, quiet, rows, run, shard_directory, shard_manifests,
 };
 
 fn leave_behind(place: &Place, batch: &'static [(&'static str, i64)]) {
     let uri = place.uri();
     in_dying_process(async move {
         let store =
-            lance_context_core::GenericStore::open(&uri, Some(crate::support::schema()), OpenOptions::default())
-                .await
-                .unwrap();
+            lance_context_core::GenericStore::open(&uri, Some(crate::support::schema()), quiet()).await.unwrap();
         store.add(rows(batch)).await.unwrap();
         std::mem::forget(store);
     });
@@ -215,7 +213,7 @@ fn short_lived_handles_collect_what_earlier_ones_left() {
     run(async move {
         let grace = std::time::Duration::from_secs(3600);
         for round in 0..8 {
-            let options = OpenOptions { gc_grace: Some(grace), ..OpenOptions::default() };
+            let options = OpenOptions { gc_grace: Some(grace), ..quiet() };
             let store = place.open_with(options).await;
             store.add(rows(&[("a", round)])).await.unwrap();
             store.flush().await.unwrap();

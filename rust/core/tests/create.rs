@@ -6,7 +6,7 @@ use std::path::Path;
 use lance_context_core::GenericStore;
 use lance_context_spec::{Error, OpenOptions, ReadMode, SchemaSpec};
 
-use crate::support::{Place, everything, expect, rows, run, schema};
+use crate::support::{Place, everything, expect, quiet, rows, run, schema};
 
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
@@ -30,7 +30,7 @@ fn a_foreign_directory_is_refused_and_not_a_byte_of_it_changes() {
     fs::write(place.dir.path().join("store/notes.txt"), "mine").unwrap();
     let before = contents(place.dir.path());
     run(async move {
-        let error = GenericStore::open(&place.uri(), Some(schema()), OpenOptions::default()).await.unwrap_err();
+        let error = GenericStore::open(&place.uri(), Some(schema()), quiet()).await.unwrap_err();
         assert!(matches!(error, Error::NotAStore { .. }), "{error}");
         assert_eq!(contents(place.dir.path()), before);
     });
@@ -45,7 +45,7 @@ fn a_directory_that_only_looks_like_a_half_made_store_is_refused() {
         fs::write(path.join(file), "mine").unwrap();
         let before = contents(place.dir.path());
         run(async move {
-            let error = GenericStore::open(&place.uri(), Some(schema()), OpenOptions::default()).await.unwrap_err();
+            let error = GenericStore::open(&place.uri(), Some(schema()), quiet()).await.unwrap_err();
             assert!(matches!(error, Error::NotAStore { .. }), "{directory}: {error}");
             assert_eq!(contents(place.dir.path()), before, "{directory}");
         });
@@ -60,7 +60,7 @@ fn a_lance_dataset_of_someone_else_is_refused_and_unchanged() {
         let reader = arrow::array::RecordBatchIterator::new(vec![Ok(batch.clone())], batch.schema());
         lance::Dataset::write(reader, &place.uri(), None).await.unwrap();
         let before = contents(place.dir.path());
-        let error = GenericStore::open(&place.uri(), Some(schema()), OpenOptions::default()).await.unwrap_err();
+        let error = GenericStore::open(&place.uri(), Some(schema()), quiet()).await.unwrap_err();
         assert!(matches!(error, Error::NotAStore { .. }), "{error}");
         assert_eq!(contents(place.dir.path()), before);
     });
@@ -70,9 +70,9 @@ fn a_lance_dataset_of_someone_else_is_refused_and_unchanged() {
 fn nothing_is_created_without_a_schema() {
     let place = Place::new();
     run(async move {
-        let error = GenericStore::open(&place.uri(), None, OpenOptions::default()).await.unwrap_err();
+        let error = GenericStore::open(&place.uri(), None, quiet()).await.unwrap_err();
         assert!(matches!(error, Error::SchemaMissing { .. }), "{error}");
-        let error = GenericStore::open_existing(&place.uri(), OpenOptions::default()).await.unwrap_err();
+        let error = GenericStore::open_existing(&place.uri(), quiet()).await.unwrap_err();
         assert!(matches!(error, Error::StoreNotFound { .. }), "{error}");
         assert_eq!(contents(place.dir.path()), Vec::new());
     });
@@ -126,15 +126,15 @@ fn two_creators_at_once_make_one_store() {
 fn another_schema_or_a_contradicting_option_is_refused() {
     let place = Place::new();
     run(async move {
-        let sealing = OpenOptions { seal_on_add: Some(true), ..OpenOptions::default() };
+        let sealing = OpenOptions { seal_on_add: Some(true), ..quiet() };
         place.open_with(sealing).await.close().await.unwrap();
         let other = SchemaSpec::parse(r#"{"id": "string", "n": "int32"}"#).unwrap();
-        let error = GenericStore::open(&place.uri(), Some(other), OpenOptions::default()).await.unwrap_err();
+        let error = GenericStore::open(&place.uri(), Some(other), quiet()).await.unwrap_err();
         assert!(matches!(error, Error::SchemaMismatch { .. }), "{error}");
-        let deferring = OpenOptions { seal_on_add: Some(false), ..OpenOptions::default() };
+        let deferring = OpenOptions { seal_on_add: Some(false), ..quiet() };
         let error = GenericStore::open(&place.uri(), None, deferring).await.unwrap_err();
         assert!(matches!(error, Error::OptionMismatch { option: "seal_on_add", .. }), "{error}");
-        let store = GenericStore::open(&place.uri(), None, OpenOptions::default()).await.unwrap();
+        let store = GenericStore::open(&place.uri(), None, quiet()).await.unwrap();
         store.add(rows(&[("a", 1)])).await.unwrap();
         assert_eq!(store.unsealed_rows(), 0, "the stored mode must be restored");
         assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1)]));
@@ -146,7 +146,7 @@ fn a_read_only_handle_refuses_to_write_and_a_closed_one_everything() {
     let place = Place::new();
     run(async move {
         place.open().await.close().await.unwrap();
-        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let options = OpenOptions { read_only: true, ..quiet() };
         let store = GenericStore::open_existing(&place.uri(), options).await.unwrap();
         assert!(matches!(store.add(rows(&[("a", 1)])).await, Err(Error::ReadOnly { .. })));
         assert!(matches!(store.flush().await, Err(Error::ReadOnly { .. })));
@@ -164,12 +164,12 @@ fn a_path_of_any_characters_works() {
         let place = Place::new();
         run(async move {
             let uri = place.dir.path().join(name).to_str().unwrap().to_owned();
-            let store = GenericStore::open(&uri, Some(schema()), OpenOptions::default()).await.unwrap();
+            let store = GenericStore::open(&uri, Some(schema()), quiet()).await.unwrap();
             store.add(rows(&[("a", 1)])).await.unwrap();
             store.flush().await.unwrap();
             store.merge().await.unwrap();
             store.add(rows(&[("b", 2)])).await.unwrap();
-            let other = GenericStore::open_existing(&uri, OpenOptions::default()).await.unwrap();
+            let other = GenericStore::open_existing(&uri, quiet()).await.unwrap();
             for handle in [&store, &other] {
                 assert_eq!(everything(handle, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]), "{name}");
             }

@@ -3,7 +3,7 @@
 use lance_context_core::GenericStore;
 use lance_context_spec::{OpenOptions, Query, ReadMode, Value};
 
-use crate::support::{Place, blob, everything, expect, get, no_grace, rows, run, shard_directory, spawn};
+use crate::support::{Place, blob, everything, expect, get, no_grace, quiet, rows, run, shard_directory, spawn};
 
 #[test]
 fn the_newest_row_wins_in_every_mix_of_tiers() {
@@ -34,7 +34,7 @@ fn the_newest_row_wins_in_every_mix_of_tiers() {
 
 #[test]
 fn a_reader_follows_merges_and_collections_of_another_handle() {
-    for (options, generations_kept) in [(no_grace(), 0), (OpenOptions::default(), 6)] {
+    for (options, generations_kept) in [(no_grace(), 0), (quiet(), 6)] {
         let place = Place::new();
         run(async move {
             let writer = place.open_with(options.clone()).await;
@@ -126,7 +126,7 @@ fn a_blob_survives_every_tier_and_never_comes_with_a_list() {
             }
         }
         store.close().await.unwrap();
-        let store = GenericStore::open_existing(&place.uri(), OpenOptions::default()).await.unwrap();
+        let store = GenericStore::open_existing(&place.uri(), quiet()).await.unwrap();
         assert_eq!(fetch(&store, "b").await, bytes, "reopened");
     });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lance_context_spec::{Error, OpenOptions, Query, ReadMode};
 
-use crate::support::{Place, everything, expect, list, rows, run, spawn};
+use crate::support::{Place, everything, expect, list, quiet, rows, run, spawn};
 
 #[test]
 fn a_deferred_row_is_latest_at_once_and_sealed_after_a_flush() {
@@ -102,7 +102,7 @@ fn a_batch_beyond_one_atomic_add_is_refused_whole() {
 fn the_memtable_is_sealed_before_it_outgrows_its_bound() {
     let place = Place::new();
     run(async move {
-        let store = place.open_with(OpenOptions::default()).await;
+        let store = place.open_with(quiet()).await;
         let ids: Vec<String> = (0..60_000).map(|i| i.to_string()).collect();
         let batch: Vec<(&str, i64)> = ids.iter().map(|id| (id.as_str(), 0)).collect();
         store.add(rows(&batch)).await.unwrap();

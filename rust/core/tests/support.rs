@@ -29,7 +29,7 @@ impl Place {
     }
 
     pub async fn open(&self) -> GenericStore {
-        self.open_with(OpenOptions::default()).await
+        self.open_with(quiet()).await
     }
 
     pub async fn open_with(&self, options: OpenOptions) -> GenericStore {
@@ -37,9 +37,14 @@ impl Place {
     }
 }
 
-/// Options of a store whose superfluous files go at once.
+/// Options of a handle that does nothing by itself, so that a test sees each step.
+pub fn quiet() -> OpenOptions {
+    OpenOptions { maintenance: None, ..OpenOptions::default() }
+}
+
+/// The same, of a store whose superfluous files go at once.
 pub fn no_grace() -> OpenOptions {
-    OpenOptions { gc_grace: Some(std::time::Duration::ZERO), ..OpenOptions::default() }
+    OpenOptions { gc_grace: Some(std::time::Duration::ZERO), ..quiet() }
 }
 
 pub fn rows(rows: &[(&str, i64)]) -> RecordBatch {

@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use futures::{FutureExt, future};
 use lance_context_core::GenericStore;
-use lance_context_spec::{Error, OpenOptions, Query, ReadMode, Result, SchemaSpec};
+use lance_context_spec::{Error, MaintenanceOptions, OnConflict, OpenOptions, Query, ReadMode, Result, SchemaSpec};
 use pyo3::prelude::*;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::bridge::{self, Awaitable, Work};
-use crate::reports::{Done, PyMergeReport, PyStats};
+use crate::reports::{Done, PyMergeReport, PyOptimizeReport, PyStats};
 use crate::rows::{self, Row, Rows};
+use crate::stream::PyStream;
 use crate::{errors, filter, runtime};
 
 /// How a store is opened. `None` means: as the store was created.
@@ -28,7 +29,11 @@ pub struct PyOpenOptions(OpenOptions);
 #[pymethods]
 impl PyOpenOptions {
     #[new]
-    #[pyo3(signature = (*, seal_on_add=None, fsync=None, gc_grace_s=None, read="sealed", read_only=false, storage_options=None))]
+    #[pyo3(signature = (
+        *, seal_on_add=None, fsync=None, gc_grace_s=None, read="sealed", read_only=false, maintenance=None,
+        storage_options=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the keyword arguments of `open`")]
     fn new(
         py: Python<'_>,
         seal_on_add: Option<bool>,
@@ -36,18 +41,57 @@ impl PyOpenOptions {
         gc_grace_s: Option<f64>,
         read: &str,
         read_only: bool,
+        maintenance: Option<&PyMaintenance>,
         storage_options: Option<BTreeMap<String, String>>,
     ) -> PyResult<Self> {
         let options = || {
-            let gc_grace = gc_grace_s
-                .map(Duration::try_from_secs_f64)
-                .transpose()
-                .map_err(|error| Error::InvalidArgument { argument: "gc_grace".into(), message: error.to_string() })?;
-            let storage_options = storage_options.unwrap_or_default();
-            Ok(OpenOptions { seal_on_add, fsync, gc_grace, read: read.parse()?, read_only, storage_options })
+            Ok(OpenOptions {
+                seal_on_add,
+                fsync,
+                gc_grace: gc_grace_s.map(|seconds| duration("gc_grace", seconds)).transpose()?,
+                read: read.parse()?,
+                read_only,
+                maintenance: maintenance.map(|options| options.0.clone()),
+                storage_options: storage_options.unwrap_or_default(),
+                ..OpenOptions::default()
+            })
         };
         options().map(Self).map_err(|error| errors::to_python(py, error))
     }
+}
+
+/// What a handle does in the background.
+#[pyclass(frozen, name = "Maintenance", module = "lance_context._native")]
+pub struct PyMaintenance(MaintenanceOptions);
+
+#[pymethods]
+impl PyMaintenance {
+    #[new]
+    #[pyo3(signature = (*, seal_idle_s, seal_age_s, merge_generations, merge_bytes, compact_bytes))]
+    fn new(
+        py: Python<'_>,
+        seal_idle_s: f64,
+        seal_age_s: f64,
+        merge_generations: usize,
+        merge_bytes: u64,
+        compact_bytes: u64,
+    ) -> PyResult<Self> {
+        let options = || {
+            Ok(MaintenanceOptions {
+                seal_idle: duration("seal_idle_s", seal_idle_s)?,
+                seal_age: duration("seal_age_s", seal_age_s)?,
+                merge_generations,
+                merge_bytes,
+                compact_bytes,
+            })
+        };
+        options().map(Self).map_err(|error| errors::to_python(py, error))
+    }
+}
+
+fn duration(argument: &'static str, seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|error| Error::InvalidArgument { argument: argument.into(), message: error.to_string() })
 }
 
 /// An open store. It belongs to the process that opened it: in a forked child every method raises
@@ -90,15 +134,57 @@ impl Store {
     }
 
     /// Adds one mapping or an iterable of mappings; returns how many rows.
-    #[pyo3(signature = (rows: "object"))]
-    fn add(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<usize> {
-        bridge::wait(py, self.adding(rows)?)
+    #[pyo3(signature = (rows: "object", on_conflict))]
+    fn add(&self, py: Python<'_>, rows: &Bound<'_, PyAny>, on_conflict: &str) -> PyResult<usize> {
+        bridge::wait(py, self.adding(rows, on_conflict)?)
     }
 
     /// Awaitable form of `add`; the rows are read before it returns.
-    #[pyo3(signature = (rows: "object"))]
-    fn add_async<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Awaitable<'py, usize>> {
-        bridge::future(py, self.adding(rows)?)
+    #[pyo3(signature = (rows: "object", on_conflict))]
+    fn add_async<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        on_conflict: &str,
+    ) -> PyResult<Awaitable<'py, usize>> {
+        bridge::future(py, self.adding(rows, on_conflict)?)
+    }
+
+    /// Replaces some cells of the row of that id.
+    #[pyo3(signature = (id, changes: "object"))]
+    fn update(&self, py: Python<'_>, id: String, changes: &Bound<'_, PyAny>) -> PyResult<Done> {
+        bridge::wait(py, self.updating(id, changes)?)
+    }
+
+    /// Awaitable form of `update`; the changes are read before it returns.
+    #[pyo3(signature = (id, changes: "object"))]
+    fn update_async<'py>(
+        &self,
+        py: Python<'py>,
+        id: String,
+        changes: &Bound<'py, PyAny>,
+    ) -> PyResult<Awaitable<'py, Done>> {
+        bridge::future(py, self.updating(id, changes)?)
+    }
+
+    /// Deletes the rows of those ids; returns how many there were.
+    fn delete(&self, py: Python<'_>, ids: Vec<String>) -> PyResult<usize> {
+        bridge::wait(py, self.deleting(py, ids)?)
+    }
+
+    /// Awaitable form of `delete`.
+    fn delete_async<'py>(&self, py: Python<'py>, ids: Vec<String>) -> PyResult<Awaitable<'py, usize>> {
+        bridge::future(py, self.deleting(py, ids)?)
+    }
+
+    /// Deletes the rows that match the filter of `query`; returns how many.
+    fn delete_where(&self, py: Python<'_>, query: &PyQuery) -> PyResult<usize> {
+        bridge::wait(py, self.deleting_where(py, query)?)
+    }
+
+    /// Awaitable form of `delete_where`.
+    fn delete_where_async<'py>(&self, py: Python<'py>, query: &PyQuery) -> PyResult<Awaitable<'py, usize>> {
+        bridge::future(py, self.deleting_where(py, query)?)
     }
 
     /// The rows that `query` asks for, ordered by id.
@@ -135,6 +221,40 @@ impl Store {
         bridge::future(py, self.getting(py, id, columns, read)?)
     }
 
+    /// The rows of those ids, `None` where there is none.
+    #[pyo3(signature = (ids, columns, read))]
+    fn get_many(
+        &self,
+        py: Python<'_>,
+        ids: Vec<String>,
+        columns: Option<Vec<String>>,
+        read: Option<&str>,
+    ) -> PyResult<Vec<Option<Row>>> {
+        bridge::wait(py, self.getting_many(py, ids, columns, read)?)
+    }
+
+    /// Awaitable form of `get_many`.
+    #[pyo3(signature = (ids, columns, read))]
+    fn get_many_async<'py>(
+        &self,
+        py: Python<'py>,
+        ids: Vec<String>,
+        columns: Option<Vec<String>>,
+        read: Option<&str>,
+    ) -> PyResult<Awaitable<'py, Vec<Option<Row>>>> {
+        bridge::future(py, self.getting_many(py, ids, columns, read)?)
+    }
+
+    /// Pins a snapshot and starts to read what `query` matches.
+    fn stream(&self, py: Python<'_>, query: &PyQuery) -> PyResult<PyStream> {
+        bridge::wait(py, self.streaming(py, query)?)
+    }
+
+    /// Awaitable form of `stream`.
+    fn stream_async<'py>(&self, py: Python<'py>, query: &PyQuery) -> PyResult<Awaitable<'py, PyStream>> {
+        bridge::future(py, self.streaming(py, query)?)
+    }
+
     /// How many rows `query` matches, by its filter and visibility.
     fn count(&self, py: Python<'_>, query: &PyQuery) -> PyResult<u64> {
         bridge::wait(py, self.counting(py, query)?)
@@ -163,6 +283,22 @@ impl Store {
     /// Awaitable form of `merge`.
     fn merge_async<'py>(&self, py: Python<'py>) -> PyResult<Awaitable<'py, PyMergeReport>> {
         bridge::future(py, self.merging(py)?)
+    }
+
+    /// Merges, rewrites small files, removes versions older than `older_than_s` seconds.
+    #[pyo3(signature = (older_than_s))]
+    fn optimize(&self, py: Python<'_>, older_than_s: Option<f64>) -> PyResult<PyOptimizeReport> {
+        bridge::wait(py, self.optimizing(py, older_than_s)?)
+    }
+
+    /// Awaitable form of `optimize`.
+    #[pyo3(signature = (older_than_s))]
+    fn optimize_async<'py>(
+        &self,
+        py: Python<'py>,
+        older_than_s: Option<f64>,
+    ) -> PyResult<Awaitable<'py, PyOptimizeReport>> {
+        bridge::future(py, self.optimizing(py, older_than_s)?)
     }
 
     /// What is known of the store.
@@ -229,10 +365,56 @@ impl Store {
         })
     }
 
-    fn adding(&self, rows: &Bound<'_, PyAny>) -> PyResult<impl Work<usize> + use<>> {
+    fn adding(&self, rows: &Bound<'_, PyAny>, on_conflict: &str) -> PyResult<impl Work<usize> + use<>> {
         let store = self.store(rows.py())?;
+        let on_conflict: OnConflict = on_conflict.parse().map_err(|error| errors::to_python(rows.py(), error))?;
         let batch = rows::encode(rows, store.schema())?;
-        Ok(async move { Ok(store.add(batch).await?.count) })
+        Ok(async move { Ok(store.insert(batch, on_conflict).await?.count) })
+    }
+
+    fn updating(&self, id: String, changes: &Bound<'_, PyAny>) -> PyResult<impl Work<Done> + use<>> {
+        let store = self.store(changes.py())?;
+        let changes = rows::encode_changes(changes, store.schema())?;
+        Ok(async move { store.update(&id, changes).await.map(|()| Done) })
+    }
+
+    fn deleting(&self, py: Python<'_>, ids: Vec<String>) -> PyResult<impl Work<usize> + use<>> {
+        let store = self.store(py)?;
+        Ok(async move { store.delete(ids).await })
+    }
+
+    fn deleting_where(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<usize> + use<>> {
+        let store = self.store(py)?;
+        let missing = || Error::InvalidArgument { argument: "filter".into(), message: "it is required".into() };
+        let filter = query.0.filter.clone().ok_or_else(|| errors::to_python(py, missing()))?;
+        Ok(async move { store.delete_where(&filter).await })
+    }
+
+    fn streaming(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<PyStream> + use<>> {
+        let (store, query) = (self.store(py)?, query.0.clone());
+        Ok(async move { store.stream(query).await.map(PyStream::new) })
+    }
+
+    fn getting_many(
+        &self,
+        py: Python<'_>,
+        ids: Vec<String>,
+        columns: Option<Vec<String>>,
+        read: Option<&str>,
+    ) -> PyResult<impl Work<Vec<Option<Row>>> + use<>> {
+        let store = self.store(py)?;
+        let read = read_mode(py, read)?;
+        Ok(async move {
+            let rows = store.get_many(ids, columns, read).await?;
+            Ok(rows.into_iter().map(|row| row.map(Row)).collect())
+        })
+    }
+
+    fn optimizing(&self, py: Python<'_>, older_than_s: Option<f64>) -> PyResult<impl Work<PyOptimizeReport> + use<>> {
+        let store = self.store(py)?;
+        let older_than = older_than_s.map(|seconds| duration("older_than", seconds)).transpose();
+        let older_than = older_than.map_err(|error| errors::to_python(py, error))?;
+        Ok(async move { store.optimize(older_than).await.map(PyOptimizeReport) })
     }
 
     fn listing(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<Rows> + use<>> {

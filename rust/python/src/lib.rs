@@ -2,9 +2,12 @@
 //!
 //! Owns the border and nothing else: a tokio runtime of our own ([`runtime`]), blocking and awaitable
 //! calls over it ([`bridge`]), Python objects to cells and back ([`value`], [`rows`], [`timestamp`],
-//! [`filter`]), errors as Python exceptions ([`errors`]) and the native class behind the two Python
+//! [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another ([`stream`]), errors as Python exceptions ([`errors`]) and the native class behind the two Python
 //! ones ([`generic`]). Checks of arguments, defaults and docstrings live in the Python package.
 
+use mimalloc::MiMalloc;
+
+mod arrow;
 mod bridge;
 mod errors;
 mod filter;
@@ -12,8 +15,14 @@ mod generic;
 mod reports;
 mod rows;
 mod runtime;
+mod stream;
 mod timestamp;
 mod value;
+
+/// Large buffers come and go with every blob, and a page that the kernel has to map anew costs more than the
+/// copy into it: this allocator keeps freed pages for a second.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// The engine of `lance_context`. Private: use the classes of the package.
 #[pyo3::pymodule(gil_used = true)]
@@ -23,5 +32,9 @@ mod _native {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 
     #[pymodule_export]
-    use crate::generic::{PyOpenOptions, PyQuery, Store, shutdown};
+    use crate::arrow::PyRecordBatch;
+    #[pymodule_export]
+    use crate::generic::{PyMaintenance, PyOpenOptions, PyQuery, Store, shutdown};
+    #[pymodule_export]
+    use crate::stream::PyStream;
 }

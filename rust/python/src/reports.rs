@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use lance_context_spec::{MergeReport, Stats};
+use lance_context_spec::{MergeReport, OptimizeReport, Stats};
 use pyo3::inspect::{PyStaticConstant, PyStaticExpr};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyNone};
@@ -50,6 +50,36 @@ impl<'py> IntoPyObject<'py> for PyMergeReport {
     }
 }
 
+/// The fields of `lance_context.OptimizeReport` by name.
+pub struct PyOptimizeReport(pub OptimizeReport);
+
+impl<'py> IntoPyObject<'py> for PyOptimizeReport {
+    type Target = PyDict;
+    type Output = Bound<'py, PyDict>;
+    type Error = PyErr;
+
+    const OUTPUT_TYPE: PyStaticExpr = REPORT_TYPE;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let OptimizeReport {
+            generations,
+            fragments_removed,
+            fragments_added,
+            versions_removed,
+            bytes_removed,
+            version,
+        } = self.0;
+        let report = PyDict::new(py);
+        report.set_item("generations", generations)?;
+        report.set_item("fragments_removed", fragments_removed)?;
+        report.set_item("fragments_added", fragments_added)?;
+        report.set_item("versions_removed", versions_removed)?;
+        report.set_item("bytes_removed", bytes_removed)?;
+        report.set_item("version", version)?;
+        Ok(report)
+    }
+}
+
 /// The fields of `lance_context.StoreStats` by name.
 pub struct PyStats(pub Stats);
 
@@ -61,17 +91,37 @@ impl<'py> IntoPyObject<'py> for PyStats {
     const OUTPUT_TYPE: PyStaticExpr = REPORT_TYPE;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        let Stats { base_rows, generations, unsealed_rows, wal_bytes, wal_entries, version, seal_on_add, fsync } =
-            self.0;
+        let Stats {
+            rows,
+            base_rows,
+            fragments,
+            generations,
+            generation_bytes,
+            unsealed_rows,
+            wal_bytes,
+            wal_entries,
+            version,
+            versions,
+            quarantined,
+            seal_on_add,
+            fsync,
+            maintenance_error,
+        } = self.0;
         let report = PyDict::new(py);
+        report.set_item("rows", rows)?;
         report.set_item("base_rows", base_rows)?;
+        report.set_item("fragments", fragments)?;
         report.set_item("generations", generations)?;
+        report.set_item("generation_bytes", generation_bytes)?;
         report.set_item("unsealed_rows", unsealed_rows)?;
         report.set_item("wal_bytes", wal_bytes)?;
         report.set_item("wal_entries", wal_entries)?;
         report.set_item("version", version)?;
+        report.set_item("versions", versions)?;
+        report.set_item("quarantined", quarantined)?;
         report.set_item("seal_on_add", seal_on_add)?;
         report.set_item("fsync", fsync)?;
+        report.set_item("maintenance_error", maintenance_error)?;
         Ok(report)
     }
 }

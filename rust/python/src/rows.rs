@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use lance_context_core::codec::{self, ColumnReader, RowEncoder};
 use lance_context_core::storage::MAX_ADD_ROWS;
 use lance_context_spec::{Error, SchemaSpec};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::inspect::PyStaticExpr;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -16,7 +16,10 @@ use pyo3::{type_hint_identifier, type_hint_subscript};
 use crate::errors;
 use crate::value::{self, Fault};
 
-const ROW_TYPE: PyStaticExpr = type_hint_subscript!(
+/// The column that rows are keyed by.
+const KEY: &str = "id";
+
+pub const ROW_TYPE: PyStaticExpr = type_hint_subscript!(
     type_hint_identifier!("builtins", "dict"),
     type_hint_identifier!("builtins", "str"),
     type_hint_identifier!("typing", "Any")
@@ -43,6 +46,41 @@ pub fn encode(rows: &Bound<'_, PyAny>, spec: &Arc<SchemaSpec>) -> PyResult<Recor
         }
     }
     encoding.encoder.finish().map_err(|error| errors::to_python(rows.py(), error))
+}
+
+/// Encodes the changed cells of one row as a batch of those columns.
+///
+/// # Errors
+///
+/// `TypeError` when `changes` is no mapping, `ValueError` when it is empty; `RowError` when a cell does not
+/// fit, and for a change of the id.
+pub fn encode_changes(changes: &Bound<'_, PyAny>, spec: &Arc<SchemaSpec>) -> PyResult<RecordBatch> {
+    let py = changes.py();
+    let Ok(mapping) = changes.cast::<PyMapping>() else {
+        let got = value::type_name(changes);
+        return Err(PyTypeError::new_err(format!("`changes` takes a mapping of column names to values, not {got}")));
+    };
+    let mut names = Vec::new();
+    for key in mapping.keys()?.iter() {
+        let Ok(name) = key.cast::<PyString>() else {
+            let got = value::type_name(&key);
+            return Err(PyTypeError::new_err(format!("the keys of `changes` are `str`, not {got}")));
+        };
+        names.push(name.to_string_lossy().into_owned());
+    }
+    if names.is_empty() {
+        return Err(PyValueError::new_err("`changes` is empty; name at least one column"));
+    }
+    for name in &names {
+        if spec.column(name).is_none() {
+            return Err(errors::to_python(py, codec::unknown_column(spec, 0, name)));
+        }
+        if name == KEY {
+            let message = format!("`{KEY}` cannot be changed; add a row of the new id and delete the old one");
+            return Err(errors::to_python(py, Error::InvalidRow { row: 0, message }));
+        }
+    }
+    encode(changes, &Arc::new(spec.only(&names)))
 }
 
 fn not_rows(rows: &Bound<'_, PyAny>) -> PyErr {
@@ -124,6 +162,9 @@ fn set(
     floats: &mut Vec<f32>,
 ) -> PyResult<()> {
     let Some(column) = spec.columns().get(index) else { return Ok(()) };
+    if let Some(bytes) = value::share(cell, &column.column_type) {
+        return encoder.set_shared(index, bytes).map_err(|error| errors::to_python(cell.py(), error));
+    }
     let error = match value::read(cell, &column.column_type, floats) {
         Ok(value) => match encoder.set(index, value) {
             Ok(()) => return Ok(()),

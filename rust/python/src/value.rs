@@ -6,12 +6,14 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use lance_context_spec::value::to_f32;
 use lance_context_spec::{ColumnType, Value};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDateTime, PyFloat, PyInt, PyList, PyMemoryView, PySequence, PyString, PyTuple,
@@ -19,6 +21,9 @@ use pyo3::types::{
 };
 
 use crate::timestamp;
+
+/// Bytes from this size on are shared with the Python object, which cannot change.
+const SHARED_BYTES: usize = 64 << 10;
 
 /// Why an object is no cell of its column. The caller knows the row and the column.
 pub enum Fault {
@@ -61,6 +66,13 @@ pub fn read<'a>(
         ColumnType::List { item } if **item == ColumnType::Float32 => vector(object, floats),
         ColumnType::List { item } => list(object, item),
     }
+}
+
+/// Bytes large enough that keeping the object is cheaper than copying it. `None`: read it like any other.
+pub fn share(object: &Bound<'_, PyAny>, column_type: &ColumnType) -> Option<Bytes> {
+    let ColumnType::Binary { .. } = column_type else { return None };
+    let bytes = object.cast::<PyBytes>().ok().filter(|bytes| bytes.as_bytes().len() >= SHARED_BYTES)?;
+    Some(Bytes::from_owner(PyBackedBytes::from(bytes.clone())))
 }
 
 /// Reads `object` as a cell by its own type: a filter parameter. `None`: there is no such cell.

@@ -183,6 +183,24 @@ pub enum Error {
         /// The store's uri.
         store: String,
     },
+    /// There is no row of that key.
+    #[error("`{store}` has no row `{key}`; add it first")]
+    RowNotFound {
+        /// The store's uri.
+        store: String,
+        /// The key.
+        key: String,
+    },
+    /// A row that must be new is there.
+    #[error(
+        "`{store}` already has a row `{key}`, and nothing was written; add with on_conflict=\"replace\" or \"ignore\""
+    )]
+    RowExists {
+        /// The store's uri.
+        store: String,
+        /// The first such key of the batch.
+        key: String,
+    },
     /// Another writer took the shard over and kept it through every retry.
     #[error(
         "another writer took over `{store}` and kept it through {attempts} attempts; the batch was not written; retry, or write through one process"
@@ -301,7 +319,8 @@ impl Error {
             | Self::InvalidRow { .. } => Kind::Row,
             Self::InvalidQuery { .. } | Self::QueryColumn { .. } | Self::QueryParameter { .. } => Kind::Query,
             Self::InvalidArgument { .. } => Kind::Argument,
-            Self::StoreNotFound { .. } => Kind::NotFound,
+            Self::StoreNotFound { .. } | Self::RowNotFound { .. } => Kind::NotFound,
+            Self::RowExists { .. } => Kind::AlreadyExists,
             Self::WriterFenced { .. } | Self::WriteUncertain { .. } => Kind::Fenced,
             Self::Closed { .. } | Self::Forked | Self::RuntimeStopped | Self::ReadOnly { .. } => Kind::State,
             Self::Storage { .. } => Kind::Storage,
@@ -331,6 +350,8 @@ impl Error {
             Self::QueryParameter { .. } => "query-parameter",
             Self::InvalidArgument { .. } => "invalid-argument",
             Self::StoreNotFound { .. } => "store-not-found",
+            Self::RowNotFound { .. } => "row-not-found",
+            Self::RowExists { .. } => "row-exists",
             Self::WriterFenced { .. } => "writer-fenced",
             Self::WriteUncertain { .. } => "write-uncertain",
             Self::Closed { .. } => "closed",

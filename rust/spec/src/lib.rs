@@ -14,7 +14,9 @@ pub mod value;
 mod validate;
 
 pub use error::{Error, Kind, Result};
-pub use options::{AddResult, MergeReport, OpenOptions, ReadMode, Stats};
+pub use options::{
+    AddResult, MaintenanceOptions, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Stats,
+};
 pub use query::{Filter, Query};
 pub use schema::{ColumnSpec, ColumnType, Metric, SchemaSpec};
 pub use value::Value;

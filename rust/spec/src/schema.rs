@@ -182,6 +182,14 @@ impl SchemaSpec {
         self.columns.iter().map(|column| column.name.clone()).collect()
     }
 
+    /// The declarations of the columns in `names` alone, in this order: the shape of a part of a row.
+    #[must_use]
+    pub fn only(&self, names: &[String]) -> Self {
+        let columns: Vec<_> = self.columns.iter().filter(|column| names.contains(&column.name)).cloned().collect();
+        let positions = columns.iter().enumerate().map(|(at, column)| (column.name.clone(), at)).collect();
+        Self { columns, positions }
+    }
+
     /// How this declaration differs in meaning from the `stored` one, as a clause for an error
     /// message; `None` when they mean the same.
     #[must_use]

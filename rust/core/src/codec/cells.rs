@@ -7,15 +7,17 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayBuilder, ArrayRef, BooleanBuilder, FixedSizeListArray, Float32Array, Float32Builder, Float64Builder,
-    Int32Builder, Int64Builder, LargeBinaryBuilder, LargeStringBuilder, ListArray, NullBufferBuilder, StringBuilder,
+    Int32Builder, Int64Builder, LargeStringBuilder, ListArray, NullBufferBuilder, StringBuilder,
     TimestampMicrosecondBuilder,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::error::ArrowError;
+use bytes::Bytes;
 use lance_context_spec::value::to_f32;
 use lance_context_spec::{ColumnType, Value};
 
 use super::arrow_schema::{arrow_dim, item_field};
+use super::binary::BinaryCells;
 use super::timestamp;
 
 /// Most rows that memory is reserved for ahead; a schema may have a thousand columns.
@@ -26,6 +28,8 @@ const MAX_RESERVED_COMPONENTS: usize = 1 << 20;
 /// Why a value cannot be a cell of a column.
 #[derive(Debug)]
 pub(super) enum Misfit {
+    /// It is null, and the column is not nullable.
+    Missing,
     /// It is of another type.
     WrongType {
         /// What came.
@@ -53,6 +57,7 @@ impl Misfit {
     #[cold]
     fn at(self, index: usize) -> Self {
         match self {
+            Self::Missing => Self::Missing,
             Self::WrongType { got } => Self::WrongType { got: format!("{got} at index {index}") },
             Self::OutOfRange { message } => Self::OutOfRange { message: format!("at index {index}: {message}") },
         }
@@ -70,7 +75,7 @@ pub(super) enum Cells {
     Bool(BooleanBuilder),
     Instant(TimestampMicrosecondBuilder),
     WallClock(TimestampMicrosecondBuilder),
-    Binary(LargeBinaryBuilder),
+    Binary(BinaryCells),
     Vector(VectorCells),
     List(Box<ListCells>),
 }
@@ -87,7 +92,7 @@ macro_rules! with_builder {
             Cells::Float64($builder) => $value,
             Cells::Bool($builder) => $value,
             Cells::Instant($builder) | Cells::WallClock($builder) => $value,
-            Cells::Binary($builder) => $value,
+            Cells::Binary($own) => $own_value,
             Cells::Vector($own) => $own_value,
             Cells::List($own) => $own_value,
         }
@@ -110,7 +115,7 @@ impl Cells {
                 Self::Instant(TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC"))
             }
             ColumnType::Timestamp { utc: false } => Self::WallClock(TimestampMicrosecondBuilder::with_capacity(rows)),
-            ColumnType::Binary { .. } => Self::Binary(LargeBinaryBuilder::with_capacity(rows, 0)),
+            ColumnType::Binary { .. } => Self::Binary(BinaryCells::new(rows)),
             ColumnType::Vector { dim, .. } => Self::Vector(VectorCells::new(*dim, rows)),
             ColumnType::List { item } => Self::List(Box::new(ListCells::new(item, rows))),
         }
@@ -146,12 +151,23 @@ impl Cells {
             }
             (Self::Instant(builder), Value::Str(text)) => builder.append_value(timestamp::parse_instant(text)?),
             (Self::WallClock(builder), Value::Str(text)) => builder.append_value(timestamp::parse_wall_clock(text)?),
-            (Self::Binary(builder), Value::Bytes(bytes)) => builder.append_value(bytes),
+            (Self::Binary(cells), Value::Bytes(bytes)) => cells.append(bytes),
             (Self::Vector(vectors), value) => vectors.append(value)?,
             (Self::List(lists), value) => lists.append(value)?,
             (_, value) => return Err(Misfit::wrong_type(value)),
         }
         Ok(())
+    }
+
+    /// Appends bytes that need not be copied.
+    pub(super) fn append_shared(&mut self, bytes: Bytes) -> Result<(), Misfit> {
+        match self {
+            Self::Binary(cells) => {
+                cells.append_shared(bytes);
+                Ok(())
+            }
+            _ => Err(Misfit::wrong_type(&Value::Bytes(bytes.as_ref().into()))),
+        }
     }
 
     /// The array of all cells.

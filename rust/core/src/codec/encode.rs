@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
 use lance_context_spec::{ColumnType, Error, Result, SchemaSpec, Value};
 
 use super::arrow_schema::arrow_schema;
@@ -48,36 +49,44 @@ impl RowEncoder {
     /// `WrongType`, `OutOfRange` or `MissingValue` with the current row and the column; `Internal`
     /// for a position that does not exist and for a column set twice in one row.
     pub fn set(&mut self, column: usize, value: Value<'_>) -> Result<()> {
-        let set = self.append(column, &value);
-        self.spoiled |= set.is_err();
-        set
-    }
-
-    fn append(&mut self, column: usize, value: &Value<'_>) -> Result<()> {
-        let (Some(spec), Some(cells)) = (self.spec.columns().get(column), self.columns.get_mut(column)) else {
-            return Err(internal(format!("column {column} of {} was set", self.spec.columns().len())));
-        };
-        if cells.len() != self.row {
-            return Err(internal(format!("column `{}` was set twice in row {}", spec.name, self.row)));
-        }
-        match value {
-            Value::Null if spec.nullable => {
+        self.append(column, |cells, nullable| match value {
+            Value::Null if nullable => {
                 cells.append_null();
                 Ok(())
             }
-            Value::Null => Err(Error::MissingValue { row: self.row, column: spec.name.clone() }),
-            value => cells.append(value).map_err(|misfit| match misfit {
-                Misfit::WrongType { got } => Error::WrongType {
-                    row: self.row,
-                    column: spec.name.clone(),
-                    expected: expectation(&spec.column_type),
-                    got,
-                },
-                Misfit::OutOfRange { message } => {
-                    Error::OutOfRange { row: self.row, column: spec.name.clone(), message }
-                }
-            }),
+            Value::Null => Err(Misfit::Missing),
+            value => cells.append(&value),
+        })
+    }
+
+    /// Sets one binary cell of the current row. The bytes are not copied where the column has no others.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn set_shared(&mut self, column: usize, bytes: Bytes) -> Result<()> {
+        self.append(column, |cells, _| cells.append_shared(bytes))
+    }
+
+    fn append(&mut self, column: usize, append: impl FnOnce(&mut Cells, bool) -> Result<(), Misfit>) -> Result<()> {
+        let (Some(spec), Some(cells)) = (self.spec.columns().get(column), self.columns.get_mut(column)) else {
+            self.spoiled = true;
+            return Err(internal(format!("column {column} of {} was set", self.spec.columns().len())));
+        };
+        if cells.len() != self.row {
+            self.spoiled = true;
+            return Err(internal(format!("column `{}` was set twice in row {}", spec.name, self.row)));
         }
+        append(cells, spec.nullable).map_err(|misfit| {
+            self.spoiled = true;
+            let column = spec.name.clone();
+            match misfit {
+                Misfit::Missing => Error::MissingValue { row: self.row, column },
+                Misfit::WrongType { got } => {
+                    Error::WrongType { row: self.row, column, expected: expectation(&spec.column_type), got }
+                }
+                Misfit::OutOfRange { message } => Error::OutOfRange { row: self.row, column, message },
+            }
+        })
     }
 
     /// Ends the current row: columns that were not set are null.

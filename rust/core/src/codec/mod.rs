@@ -6,6 +6,7 @@
 //! names row and column. Knows nothing of storage.
 
 mod arrow_schema;
+mod binary;
 mod cells;
 mod decode;
 mod encode;

@@ -219,3 +219,40 @@ fn scalars_stand_for_parameters() {
         assert_eq!(value_to_scalar(&value).unwrap_err().code(), "invalid-query");
     }
 }
+
+#[test]
+fn a_shared_blob_is_not_copied_unless_another_cell_joins_it() {
+    let spec = spec(r#""b":"blob""#);
+    let shared = bytes::Bytes::from(vec![7_u8; 100]);
+    let encode = |cells: &[Option<&[u8]>], at: usize| {
+        let mut encoder = RowEncoder::new(Arc::clone(&spec), 1);
+        for (row, cell) in cells.iter().enumerate() {
+            encoder.set(0, text(&row.to_string())).unwrap();
+            if row == at {
+                encoder.set_shared(1, shared.clone()).unwrap();
+            } else {
+                encoder.set(1, cell.map_or(Value::Null, |cell| Value::Bytes(cell.into()))).unwrap();
+            }
+            encoder.end_row().unwrap();
+        }
+        encoder.finish().unwrap().column(1).as_binary::<i64>().clone()
+    };
+    let whole: &[u8] = &shared;
+    for (cells, at, copied) in [
+        (vec![None], 0, false),
+        (vec![None, Some(&b""[..]), None, None], 2, false),
+        (vec![Some(&b"x"[..]), None, Some(&b""[..])], 1, true),
+        (vec![None, None, Some(&b"x"[..])], 0, true),
+    ] {
+        let array = encode(&cells, at);
+        assert_eq!(array.value(at).as_ptr() != whole.as_ptr(), copied, "{cells:?}");
+        for (row, cell) in cells.iter().enumerate() {
+            let expected = if row == at { Some(whole) } else { *cell };
+            assert_eq!(array.is_valid(row).then(|| array.value(row)), expected, "{cells:?} row {row}");
+        }
+    }
+    let mut encoder = RowEncoder::new(Arc::clone(&spec), 1);
+    let refused = encoder.set_shared(0, shared.clone()).unwrap_err();
+    assert!(matches!(refused, Error::WrongType { row: 0, .. }), "{refused}");
+    assert!(encoder.finish().is_err());
+}

@@ -1,5 +1,6 @@
 //! The base table as this handle last saw it, and how it notices that there is a newer version.
 
+use std::num::NonZeroU64;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use lance::index::{DatasetIndexExt, DatasetIndexInternalExt};
 use lance_context_spec::Result;
 use lance_index::metrics::NoOpMetricsCollector;
 use lance_index::scalar::ScalarIndex;
+use lance_table::format::Fragment;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
@@ -52,6 +54,13 @@ impl BaseView {
         Ok(Self { dataset, merged, key_index: OnceCell::new() })
     }
 
+    /// Bytes of a row on storage, on average; 0 where there is none.
+    pub fn bytes_per_row(&self) -> u64 {
+        let fragments = self.dataset.fragments();
+        let rows: usize = fragments.iter().filter_map(|fragment| fragment.physical_rows).sum();
+        fragments.iter().map(fragment_bytes).sum::<u64>() / (rows as u64).max(1)
+    }
+
     /// The key index, or `None` while some fragment is not covered by it.
     pub async fn key_index(&self, key: &str) -> lance::Result<Option<&KeyIndex>> {
         self.key_index.get_or_try_init(|| self.open_key_index(key)).await.map(Option::as_ref)
@@ -73,6 +82,11 @@ impl BaseView {
         let complete = self.dataset.fragments().iter().all(|fragment| covered.contains(&fragment.id));
         Ok(complete.then_some(KeyIndex { segments }))
     }
+}
+
+/// Bytes of the data files of a fragment, as far as the table knows them.
+pub(super) fn fragment_bytes(fragment: &Fragment) -> u64 {
+    fragment.files.iter().filter_map(|file| file.file_size_bytes.get()).map(NonZeroU64::get).sum()
 }
 
 /// The newest known version, shared by all reads of a handle.

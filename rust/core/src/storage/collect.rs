@@ -8,6 +8,7 @@ use lance::dataset::mem_wal::util::shard_base_path;
 use lance_context_spec::Result;
 
 use super::Inner;
+use super::steps::Step;
 use crate::error::{storage, vanished};
 
 impl Inner {
@@ -31,6 +32,7 @@ impl Inner {
         });
         let superfluous: Vec<_> = generations.map(|d| (d, true)).chain(entries.map(|f| (f, false))).collect();
         for (path, is_dir) in superfluous {
+            self.before(Step::Collect).await;
             let deleted = if is_dir {
                 self.shard.object_store.remove_dir_all(path).await
             } else {

@@ -10,17 +10,17 @@ use arrow::array::RecordBatchIterator;
 use arrow::datatypes::Schema as ArrowSchema;
 use arrow::error::ArrowError;
 use lance::Dataset;
-use lance::dataset::builder::DatasetBuilder;
 use lance::dataset::mem_wal::DatasetMemWalExt;
 use lance::dataset::{WriteMode, WriteParams};
 use lance::index::DatasetIndexExt;
-use lance::io::{ObjectStoreParams, StorageOptionsAccessor};
 use lance_context_spec::{Error, OpenOptions, Result, SchemaSpec};
 use lance_index::IndexType;
 use lance_index::scalar::ScalarIndexParams;
 
 use super::base::key_index_name;
+use super::location::Access;
 use super::meta::Meta;
+use super::steps::Step;
 use super::{Kind, Location, SESSION};
 use crate::codec::arrow_schema;
 use crate::error::storage;
@@ -38,17 +38,15 @@ pub(super) async fn open_or_create(
     declared: Option<SchemaSpec>,
     must_exist: bool,
     options: &OpenOptions,
-) -> Result<(Dataset, Meta)> {
+) -> Result<(Dataset, Meta, Access)> {
     let store = location.given.as_str();
-    if options.fsync == Some(true) {
-        return Err(Error::Unsupported { message: "`fsync=True` is not supported yet; leave it out".to_owned() });
-    }
-    let mut dataset = match load(location, options).await? {
+    let mut access = location.access(options.fsync == Some(true), &options.storage_options)?;
+    let mut dataset = match load(location, &access).await? {
         Some(dataset) => dataset,
         None if must_exist => return Err(Error::StoreNotFound { store: store.to_owned() }),
         None => {
             let schema = declared.clone().ok_or_else(|| Error::SchemaMissing { store: store.to_owned() })?;
-            create(location, &Meta::create(kind.name, schema, options), options).await?
+            create(location, &Meta::create(kind.name, schema, options), &access).await?
         }
     };
     let meta = Meta::read(store, &dataset.schema().metadata, options)?.ok_or_else(|| Error::NotAStore {
@@ -64,24 +62,24 @@ pub(super) async fn open_or_create(
     if let Some(diff) = declared.and_then(|declared| declared.diff(&meta.schema)) {
         return Err(Error::SchemaMismatch { store: store.to_owned(), diff });
     }
-    if !options.read_only {
-        complete(&mut dataset, store, kind).await?;
+    if meta.fsync && options.fsync.is_none() {
+        access = location.access(true, &options.storage_options)?;
+        dataset = load(location, &access).await?.ok_or_else(|| Error::StoreNotFound { store: store.to_owned() })?;
     }
-    Ok((dataset, meta))
+    if !options.read_only {
+        complete(&mut dataset, location, kind).await?;
+    }
+    Ok((dataset, meta, access))
 }
 
 /// The dataset, or `None` where there is nothing.
-async fn load(location: &Location, options: &OpenOptions) -> Result<Option<Dataset>> {
+async fn load(location: &Location, access: &Access) -> Result<Option<Dataset>> {
     if let Some(path) = &location.path
         && is_vacant(&location.given, path)?
     {
         return Ok(None);
     }
-    let mut builder = DatasetBuilder::from_uri(&location.lance_uri).with_session(Arc::clone(&SESSION));
-    if !options.storage_options.is_empty() {
-        builder = builder.with_storage_options(options.storage_options.clone().into_iter().collect());
-    }
-    match builder.load().await {
+    match access.builder().load().await {
         Ok(dataset) => Ok(Some(dataset)),
         Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) if location.path.is_none() => {
             Ok(None)
@@ -136,39 +134,34 @@ fn is_vacant(store: &str, path: &Path) -> Result<bool> {
 }
 
 /// Commits the first version: no rows, the whole identity.
-async fn create(location: &Location, meta: &Meta, options: &OpenOptions) -> Result<Dataset> {
+async fn create(location: &Location, meta: &Meta, access: &Access) -> Result<Dataset> {
     let fields = arrow_schema(&meta.schema).fields().clone();
     let schema = Arc::new(ArrowSchema::new_with_metadata(fields, meta.entries()));
     let no_rows = RecordBatchIterator::new(Vec::<Result<_, ArrowError>>::new(), schema);
-    let mut params = WriteParams {
+    let params = WriteParams {
         mode: WriteMode::Create,
         enable_stable_row_ids: false,
         session: Some(Arc::clone(&SESSION)),
+        store_params: access.params.clone(),
         ..WriteParams::default()
     };
-    if !options.storage_options.is_empty() {
-        let accessor =
-            StorageOptionsAccessor::with_static_options(options.storage_options.clone().into_iter().collect());
-        params.store_params = Some(ObjectStoreParams {
-            storage_options_accessor: Some(Arc::new(accessor)),
-            ..ObjectStoreParams::default()
-        });
-    }
-    match Dataset::write(no_rows, location.lance_uri.as_str(), Some(params)).await {
+    location.before(Step::CreateTable).await;
+    match Dataset::write(no_rows, access.uri.as_str(), Some(params)).await {
         Ok(dataset) => Ok(dataset),
         // Another process was faster; what it declared is compared like any stored schema.
         Err(lance::Error::DatasetAlreadyExists { .. }) => {
-            load(location, options).await?.ok_or_else(|| Error::StoreNotFound { store: location.given.clone() })
+            load(location, access).await?.ok_or_else(|| Error::StoreNotFound { store: location.given.clone() })
         }
         Err(e) => Err(storage(&location.given, "create")(e)),
     }
 }
 
 /// Adds what is missing behind the first version: the key index, then the MemWAL.
-async fn complete(dataset: &mut Dataset, store: &str, kind: Kind) -> Result<()> {
+async fn complete(dataset: &mut Dataset, location: &Location, kind: Kind) -> Result<()> {
+    let store = location.given.as_str();
     let mut attempt = 0;
     loop {
-        let outcome = complete_once(dataset, kind).await;
+        let outcome = complete_once(dataset, location, kind).await;
         attempt += 1;
         match outcome {
             Ok(()) => return Ok(()),
@@ -182,13 +175,15 @@ async fn complete(dataset: &mut Dataset, store: &str, kind: Kind) -> Result<()> 
     }
 }
 
-async fn complete_once(dataset: &mut Dataset, kind: Kind) -> lance::Result<()> {
+async fn complete_once(dataset: &mut Dataset, location: &Location, kind: Kind) -> lance::Result<()> {
     let index = key_index_name(kind.key);
     if !dataset.load_indices().await?.iter().any(|i| i.name == index) {
+        location.before(Step::CreateIndex).await;
         let params = ScalarIndexParams::default();
         dataset.create_index(&[kind.key], IndexType::BTree, Some(index), &params, false).await?;
     }
     if dataset.mem_wal_index_details().await?.is_none() {
+        location.before(Step::CreateLog).await;
         dataset.initialize_mem_wal().unsharded().maintained_indexes(Vec::<String>::new()).execute().await?;
     }
     Ok(())

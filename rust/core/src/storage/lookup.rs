@@ -10,7 +10,7 @@ use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::UInt64Type;
 use datafusion::prelude::{Expr, ident, lit};
 use datafusion::scalar::ScalarValue;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use lance::Dataset;
 use lance::dataset::fragment::{FragReadConfig, FragmentReader};
 use lance::dataset::mem_wal::TOMBSTONE;
@@ -23,6 +23,7 @@ use moka::future::Cache;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::base::BaseView;
+use super::edit::CONCURRENT_LOOKUPS;
 use super::scan::{ATTEMPTS, reorder};
 use super::snapshot::Snapshot;
 use super::{GENERATIONS, Inner, SESSION};
@@ -92,7 +93,25 @@ impl Inner {
         }
     }
 
-    async fn get_snapshot(
+    /// The rows with `keys` as one snapshot has them, in that order.
+    pub(super) async fn get_many(
+        &self,
+        keys: &[String],
+        columns: &[String],
+        read: Option<ReadMode>,
+    ) -> Result<Vec<Option<RecordBatch>>> {
+        let mut attempt = 1;
+        loop {
+            let snapshot = self.snapshot(read).await?;
+            let lookups = keys.iter().map(|key| self.get_snapshot(&snapshot, key, columns));
+            match futures::stream::iter(lookups).buffered(CONCURRENT_LOOKUPS).try_collect().await {
+                Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
+                outcome => return outcome.map_err(storage(self.store(), "read")),
+            }
+        }
+    }
+
+    pub(super) async fn get_snapshot(
         &self,
         snapshot: &Snapshot,
         key: &str,

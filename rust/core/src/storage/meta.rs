@@ -8,12 +8,16 @@ use std::time::Duration;
 
 use lance_context_spec::{Error, OpenOptions, Result, SchemaSpec};
 
+use super::writer;
+
 const FORMAT: &str = "lance-context:format";
 const KIND: &str = "lance-context:kind";
 const SCHEMA: &str = "lance-context:schema";
 const SEAL_ON_ADD: &str = "lance-context:seal_on_add";
 const FSYNC: &str = "lance-context:fsync";
 const GC_GRACE_MS: &str = "lance-context:gc_grace_ms";
+const MEMTABLE_ROWS: &str = "lance-context:memtable_rows";
+const MEMTABLE_BATCHES: &str = "lance-context:memtable_batches";
 
 /// The format this code writes; a greater one is refused.
 const FORMAT_VERSION: u32 = 1;
@@ -33,6 +37,10 @@ pub struct Meta {
     pub fsync: bool,
     /// How long superseded files stay.
     pub gc_grace: Duration,
+    /// Most rows and batches of a memtable, as lance is told: what a log was written under can be replayed only
+    /// under as much or more.
+    pub memtable_rows: usize,
+    pub memtable_batches: usize,
 }
 
 impl Meta {
@@ -44,6 +52,8 @@ impl Meta {
             seal_on_add: options.seal_on_add.unwrap_or(false),
             fsync: options.fsync.unwrap_or(false),
             gc_grace: options.gc_grace.unwrap_or(DEFAULT_GC_GRACE),
+            memtable_rows: writer::MEMTABLE_ROWS,
+            memtable_batches: writer::MEMTABLE_BATCHES,
         }
     }
 
@@ -56,6 +66,8 @@ impl Meta {
             (SEAL_ON_ADD.to_owned(), self.seal_on_add.to_string()),
             (FSYNC.to_owned(), self.fsync.to_string()),
             (GC_GRACE_MS.to_owned(), self.gc_grace.as_millis().to_string()),
+            (MEMTABLE_ROWS.to_owned(), self.memtable_rows.to_string()),
+            (MEMTABLE_BATCHES.to_owned(), self.memtable_batches.to_string()),
         ])
     }
 
@@ -90,12 +102,18 @@ impl Meta {
             None => defaults.gc_grace,
             Some(text) => Duration::from_millis(text.parse().map_err(|_| damaged(GC_GRACE_MS, text))?),
         };
+        let limit = |key: &str, ours: usize| match entries.get(key) {
+            None => Ok(ours),
+            Some(text) => text.parse::<usize>().map(|stored| stored.max(ours)).map_err(|_| damaged(key, text)),
+        };
+        let memtable_rows = limit(MEMTABLE_ROWS, defaults.memtable_rows)?;
+        let memtable_batches = limit(MEMTABLE_BATCHES, defaults.memtable_batches)?;
         let seal_on_add = flag(SEAL_ON_ADD, defaults.seal_on_add)?;
         let fsync = flag(FSYNC, defaults.fsync)?;
         agree(store, "seal_on_add", seal_on_add, options.seal_on_add, |v| python_bool(*v))?;
         agree(store, "fsync", fsync, options.fsync, |v| python_bool(*v))?;
         agree(store, "gc_grace", gc_grace, options.gc_grace, |v| format!("{} s", v.as_secs_f64()))?;
-        Ok(Some(Self { seal_on_add, fsync, gc_grace, ..defaults }))
+        Ok(Some(Self { seal_on_add, fsync, gc_grace, memtable_rows, memtable_batches, ..defaults }))
     }
 }
 

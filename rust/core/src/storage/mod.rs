@@ -9,33 +9,45 @@
 mod base;
 mod collect;
 mod create;
+mod edit;
 mod location;
 mod lookup;
+mod maintain;
 mod merge;
 mod meta;
+mod optimize;
 mod scan;
 mod shard;
 mod snapshot;
+mod steps;
 mod tail;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use datafusion::prelude::Expr;
 use lance::dataset::mem_wal::scanner::{DatasetCache, SsTableCache};
 use lance::session::Session;
-use lance_context_spec::{Error, MergeReport, OpenOptions, ReadMode, Result, SchemaSpec, Stats};
+use lance_context_spec::{
+    Error, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Result, SchemaSpec, Stats,
+};
 use uuid::Uuid;
 
+pub use edit::Change;
+use location::Access;
 pub use location::Location;
-pub use scan::Scan;
+pub use scan::{RowStream, Scan};
+pub use steps::{Step, StepObserver};
 
-use crate::error::storage;
+use crate::error::{storage, vanished};
 use crate::task;
 use base::{Base, BaseView};
+use edit::Edit;
 use lookup::KeyMaps;
+use maintain::Maintenance;
 use meta::Meta;
 use shard::Shard;
 use tail::TailCache;
@@ -75,6 +87,7 @@ pub struct StorageBase {
 #[derive(Debug)]
 struct Inner {
     location: Location,
+    log_access: Access,
     kind: Kind,
     meta: Meta,
     schema: Arc<SchemaSpec>,
@@ -90,6 +103,8 @@ struct Inner {
     tail: TailCache,
     key_maps: KeyMaps,
     resident: Resident,
+    maintenance: Maintenance,
+    max_memtable_bytes: usize,
     merging: tokio::sync::Mutex<()>,
     closed: AtomicBool,
     /// Whether the writer task has sealed and ended.
@@ -113,7 +128,7 @@ impl StorageBase {
         must_exist: bool,
         options: OpenOptions,
     ) -> Result<Self> {
-        let (dataset, meta) = create::open_or_create(&location, kind, declared, must_exist, &options).await?;
+        let (dataset, meta, access) = create::open_or_create(&location, kind, declared, must_exist, &options).await?;
         let store = location.given.as_str();
         let shard_id = Uuid::new_v5(&Uuid::NAMESPACE_OID, b"shard-0");
         let object_store = dataset.object_store(None).await.map_err(storage(store, "open"))?;
@@ -134,9 +149,12 @@ impl StorageBase {
             tail: TailCache::default(),
             key_maps: KeyMaps::default(),
             resident: Resident::default(),
+            maintenance: Maintenance::new(options.maintenance),
+            max_memtable_bytes: options.max_memtable_bytes,
             merging: tokio::sync::Mutex::default(),
             closed: AtomicBool::new(false),
             ended: tokio::sync::Mutex::default(),
+            log_access: location.log_access(&access),
             location,
             meta,
         });
@@ -184,14 +202,56 @@ impl StorageBase {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let too_large = |got: String, limit: String| Err(Error::BatchTooLarge { got, limit });
-        if batch.num_rows() > MAX_ADD_ROWS {
-            return too_large(format!("{} rows", batch.num_rows()), format!("{MAX_ADD_ROWS} rows"));
-        }
-        if batch.num_rows() > 1 && batch.get_array_memory_size() > MAX_ADD_BYTES {
-            return too_large(format!("{} bytes", batch.get_array_memory_size()), format!("{MAX_ADD_BYTES} bytes"));
-        }
+        check_size(&batch)?;
         self.writer.add(batch).await
+    }
+
+    /// Writes the rows of `batch` whose keys are not stored yet, atomically and durably; returns how many.
+    /// `on_conflict` says what becomes of the others; a key that comes twice in the batch is in conflict too.
+    ///
+    /// # Errors
+    /// [`Error::RowExists`] with the first key that is taken, if that is an error; else as [`StorageBase::add`].
+    pub async fn insert(&self, batch: RecordBatch, on_conflict: OnConflict) -> Result<usize> {
+        if on_conflict == OnConflict::Replace {
+            let count = batch.num_rows();
+            return self.add(batch).await.map(|()| count);
+        }
+        self.inner.check_writable("add")?;
+        check_size(&batch)?;
+        self.writer.edit(Edit::Insert(batch, on_conflict)).await
+    }
+
+    /// Replaces the newest row of `key` by what `change` makes of it. `change` is called again when another
+    /// writer came in between.
+    ///
+    /// # Errors
+    /// [`Error::RowNotFound`], what `change` returns, else as [`StorageBase::add`].
+    pub async fn update(&self, key: String, change: Change) -> Result<()> {
+        self.inner.check_writable("update")?;
+        self.writer.edit(Edit::Update(key, change)).await.map(drop)
+    }
+
+    /// Deletes the rows with `keys`, atomically and durably; returns how many there were.
+    ///
+    /// # Errors
+    /// [`Error::BatchTooLarge`] above [`MAX_ADD_ROWS`] keys, else as [`StorageBase::add`].
+    pub async fn delete(&self, keys: Vec<String>) -> Result<usize> {
+        self.inner.check_writable("delete")?;
+        if keys.len() > MAX_ADD_ROWS {
+            let (got, limit) = (format!("{} keys", keys.len()), format!("{MAX_ADD_ROWS} keys"));
+            return Err(Error::BatchTooLarge { got, limit });
+        }
+        self.writer.edit(Edit::Delete(keys)).await
+    }
+
+    /// Deletes the latest rows that fulfil `filter`; returns how many. Atomic up to [`MAX_ADD_ROWS`] rows; more go
+    /// in as many steps as it takes, and a failure in between leaves the later ones.
+    ///
+    /// # Errors
+    /// As [`StorageBase::list`] and [`StorageBase::add`].
+    pub async fn delete_where(&self, filter: Expr) -> Result<usize> {
+        self.inner.check_writable("delete_where")?;
+        self.writer.edit(Edit::DeleteWhere(filter)).await
     }
 
     /// Seals every durable row of the shard, other writers' leftovers too, and waits for it.
@@ -214,6 +274,19 @@ impl StorageBase {
         task::join(task::spawn(async move { merge::merge(&inner, &writer).await })).await
     }
 
+    /// Merges, rewrites small fragments of the base table into larger ones, brings the key index up to date, and
+    /// removes versions of the base table that are older than `older_than` (at least the store's `gc_grace`).
+    /// Versions with a tag stay.
+    ///
+    /// # Errors
+    /// [`Error::Storage`]; what was done until then stays done, and the next call finishes the rest.
+    pub async fn optimize(&self, older_than: Option<Duration>) -> Result<OptimizeReport> {
+        self.inner.check_writable("optimize")?;
+        let inner = Arc::clone(&self.inner);
+        let writer = self.writer.clone();
+        task::join(task::spawn(async move { optimize::optimize(&inner, &writer, older_than).await })).await
+    }
+
     /// Seals, ends the writer task, and refuses everything afterwards. Closing twice is fine, and each call
     /// returns when the handle has ended; an abandoned call is finished in the background.
     ///
@@ -225,7 +298,11 @@ impl StorageBase {
         let writer = self.writer.clone();
         let closing = async move {
             let mut ended = inner.ended.lock().await;
-            if std::mem::replace(&mut *ended, true) { Ok(()) } else { writer.close().await }
+            if std::mem::replace(&mut *ended, true) {
+                return Ok(());
+            }
+            inner.maintenance.end().await;
+            writer.close().await
         };
         task::join(task::spawn(closing)).await
     }
@@ -238,6 +315,17 @@ impl StorageBase {
         self.inner.check_open()?;
         let inner = Arc::clone(&self.inner);
         task::join(task::spawn(async move { inner.list(scan).await })).await
+    }
+
+    /// The live rows that fulfil `scan`, as one snapshot has them, in storage order and bounded memory. The page and
+    /// order of `scan` do not apply.
+    ///
+    /// # Errors
+    /// As [`StorageBase::list`].
+    pub async fn stream(&self, scan: Scan) -> Result<RowStream> {
+        self.inner.check_open()?;
+        let inner = Arc::clone(&self.inner);
+        task::join(task::spawn(async move { inner.stream(scan).await })).await
     }
 
     /// How many live rows fulfil `filter`.
@@ -261,6 +349,21 @@ impl StorageBase {
         task::join(task::spawn(async move { inner.get(&key, &columns, read).await })).await
     }
 
+    /// The live rows with `keys`, as one snapshot has them, in that order.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn get_many(
+        &self,
+        keys: Vec<String>,
+        columns: Vec<String>,
+        read: Option<ReadMode>,
+    ) -> Result<Vec<Option<RecordBatch>>> {
+        self.inner.check_open()?;
+        let inner = Arc::clone(&self.inner);
+        task::join(task::spawn(async move { inner.get_many(&keys, &columns, read).await })).await
+    }
+
     /// What is known of the store.
     ///
     /// # Errors
@@ -272,7 +375,24 @@ impl StorageBase {
     }
 }
 
+fn check_size(batch: &RecordBatch) -> Result<()> {
+    let (rows, bytes) = (batch.num_rows(), batch.get_array_memory_size());
+    if rows > MAX_ADD_ROWS {
+        let (got, limit) = (format!("{rows} rows"), format!("{MAX_ADD_ROWS} rows"));
+        return Err(Error::BatchTooLarge { got, limit });
+    }
+    if rows > 1 && bytes > MAX_ADD_BYTES {
+        let (got, limit) = (format!("{bytes} bytes"), format!("{MAX_ADD_BYTES} bytes"));
+        return Err(Error::BatchTooLarge { got, limit });
+    }
+    Ok(())
+}
+
 impl Inner {
+    async fn before(&self, step: Step) {
+        self.location.before(step).await;
+    }
+
     fn store(&self) -> &str {
         &self.location.given
     }
@@ -307,16 +427,33 @@ impl Inner {
         let view = self.base.latest().await?;
         let merged = view.merged;
         let (wal_entries, wal_bytes) = self.shard.wal_size().await?;
-        let base_rows = view.dataset.count_rows(None).await.map_err(storage(self.store(), "stats"))?;
+        let failed = storage(self.store(), "stats");
+        let base_rows = view.dataset.count_rows(None).await.map_err(&failed)?;
+        let pending: Vec<_> =
+            manifest.iter().flat_map(|m| m.sstables.iter()).filter(|sealed| sealed.generation > merged).collect();
+        let mut generation_bytes = 0;
+        for sealed in &pending {
+            match self.generation_bytes(&view, &sealed.path).await {
+                // Another process merged and collected it meanwhile.
+                Err(e) if vanished(&e) => {}
+                bytes => generation_bytes += bytes.map_err(&failed)?,
+            }
+        }
         Ok(Stats {
+            rows: self.count(None, Some(ReadMode::Latest)).await?,
             base_rows: base_rows as u64,
-            generations: manifest.map_or(0, |m| m.sstables.iter().filter(|s| s.generation > merged).count()),
+            fragments: view.dataset.fragments().len(),
+            generations: pending.len(),
+            generation_bytes,
             unsealed_rows: self.resident.unsealed_rows(),
             wal_bytes,
             wal_entries,
             version: view.dataset.version().version,
+            versions: self.shard.count_files("_versions").await?,
+            quarantined: self.shard.count_files(shard::QUARANTINE).await?,
             seal_on_add: self.meta.seal_on_add,
             fsync: self.meta.fsync,
+            maintenance_error: self.maintenance.last_error(),
         })
     }
 }

@@ -1,23 +1,45 @@
-//! Listing and counting: filter, order by key, page, always after superseded rows are dropped.
+//! Listing, streaming and counting: filter, order by key, page, always after superseded rows are dropped.
+//!
+//! Wide rows and short pages are read in two steps: the keys of the result first, then those rows alone. A scan
+//! hands out thousands of rows at a time, which is nothing for numbers and far too much for blobs.
 
+use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array};
+use arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::error::ArrowError;
 use datafusion::logical_expr::utils::conjunction;
+use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::prelude::{Expr, ident, lit};
-use futures::TryStreamExt;
+use futures::{Stream, StreamExt, TryStreamExt};
 use lance::dataset::mem_wal::LsmScanner;
-use lance_context_spec::{Error, ReadMode, Result};
+use lance_context_spec::{ColumnType, Error, ReadMode, Result};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::Inner;
+use super::edit::CONCURRENT_LOOKUPS;
 use super::snapshot::Snapshot;
 use crate::error::{storage, strip_locations, vanished};
+use crate::task;
 
 /// Rows and bytes kept beyond a page while the page is collected, so that cutting is amortised.
 const PAGE_SLACK_ROWS: usize = 8192;
 const PAGE_SLACK_BYTES: usize = 64 << 20;
+
+/// Pages up to this length read their rows by key.
+const SHORT_PAGE: usize = 256;
+
+/// Rows of this many bytes on average are read by key.
+const WIDE_ROW_BYTES: u64 = 16 << 10;
+
+/// What a stream reads ahead: this many batches, of at most so many rows and about so many bytes where they are
+/// read by key.
+const STREAM_BATCHES: usize = 2;
+const STREAM_ROWS: usize = 1024;
+const STREAM_BYTES: usize = 16 << 20;
 
 /// A read that lost files to another process's collection starts over on a new snapshot this often.
 pub(super) const ATTEMPTS: u32 = 3;
@@ -39,7 +61,161 @@ pub struct Scan {
     pub read: Option<ReadMode>,
 }
 
+/// Rows of one pinned snapshot in storage order, each once, read as they are asked for.
+#[derive(Debug)]
+pub struct RowStream {
+    batches: mpsc::Receiver<Result<RecordBatch>>,
+    reading: JoinHandle<()>,
+}
+
+impl RowStream {
+    /// The next rows; `None` behind the last.
+    ///
+    /// # Errors
+    /// As [`super::StorageBase::list`]; a retryable [`Error::Storage`] when the snapshot is so old that its files
+    /// were collected.
+    pub async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        self.batches.recv().await
+    }
+}
+
+impl Drop for RowStream {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
 impl Inner {
+    /// Starts to read what `scan` asks for, its page and its order left aside.
+    pub(super) async fn stream(self: &Arc<Self>, scan: Scan) -> Result<RowStream> {
+        let snapshot = self.snapshot(scan.read).await?;
+        let (sender, batches) = mpsc::channel(STREAM_BATCHES);
+        let inner = Arc::clone(self);
+        let reading = task::spawn(async move {
+            if let Err(e) = inner.send_rows(&snapshot, &scan, &sender).await {
+                // The receiver is gone when nobody wants the rows any more.
+                drop(sender.send(Err(inner.read_error(scan.filter.is_some(), e))).await);
+            }
+        });
+        Ok(RowStream { batches, reading })
+    }
+
+    async fn send_rows(
+        &self,
+        snapshot: &Snapshot,
+        scan: &Scan,
+        sender: &mpsc::Sender<Result<RecordBatch>>,
+    ) -> lance::Result<()> {
+        let by_key = self.is_wide(snapshot, scan);
+        let key = [self.kind.key.to_owned()];
+        let mut scanned = self.scan_snapshot(snapshot, scan, if by_key { &key } else { &scan.columns }).await?;
+        while let Some(batch) = scanned.try_next().await? {
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            if !by_key {
+                if sender.send(Ok(reorder(&batch, &scan.columns)?)).await.is_err() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let mut rows = pin!(self.rows_of(snapshot, &batch, &scan.columns));
+            let (mut kept, mut bytes) = (Vec::new(), 0);
+            while let Some(row) = rows.try_next().await? {
+                bytes += row.get_array_memory_size();
+                kept.push(row);
+                if kept.len() >= STREAM_ROWS || bytes >= STREAM_BYTES {
+                    if !send(sender, &mem::take(&mut kept)).await? {
+                        return Ok(());
+                    }
+                    bytes = 0;
+                }
+            }
+            if !send(sender, &kept).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a thousand rows of the projection are too much to hold at once.
+    fn is_wide(&self, snapshot: &Snapshot, scan: &Scan) -> bool {
+        let columns = self.schema.columns().iter().filter(|column| scan.columns.contains(&column.name));
+        columns.into_iter().any(|column| matches!(column.column_type, ColumnType::Binary { .. }))
+            || snapshot.base.bytes_per_row() > WIDE_ROW_BYTES && scan.columns.len() > 1
+    }
+
+    /// The rows whose keys are in the first column of `keys`, in that order.
+    fn rows_of<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        keys: &RecordBatch,
+        columns: &'a [String],
+    ) -> impl Stream<Item = lance::Result<RecordBatch>> + Send + 'a {
+        let keys = keys.column(0).as_string::<i32>().clone();
+        let lookups = (0..keys.len()).map(move |row| {
+            let key = keys.value(row).to_owned();
+            async move {
+                let found = self.get_snapshot(snapshot, &key, columns).await?;
+                found.ok_or_else(|| lance::Error::internal(format!("row `{key}` is listed and cannot be read")))
+            }
+        });
+        futures::stream::iter(lookups).buffered(CONCURRENT_LOOKUPS)
+    }
+
+    /// Calls `visit` with the key of each latest row that fulfils `filter`, until it returns `false`. A key can come
+    /// twice.
+    pub(super) async fn each_key(&self, filter: Option<Expr>, mut visit: impl FnMut(&str) -> bool) -> Result<()> {
+        let scan = Scan {
+            filter,
+            columns: vec![self.kind.key.to_owned()],
+            limit: None,
+            after: None,
+            offset: 0,
+            read: Some(ReadMode::Latest),
+        };
+        let mut attempt = 1;
+        loop {
+            let snapshot = self.snapshot(scan.read).await?;
+            match self.visit_keys(&snapshot, &scan, &mut visit).await {
+                Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
+                outcome => return outcome.map_err(|e| self.read_error(scan.filter.is_some(), e)),
+            }
+        }
+    }
+
+    async fn visit_keys(
+        &self,
+        snapshot: &Snapshot,
+        scan: &Scan,
+        visit: &mut impl FnMut(&str) -> bool,
+    ) -> lance::Result<()> {
+        let mut scanned = self.scan_snapshot(snapshot, scan, &scan.columns).await?;
+        while let Some(batch) = scanned.try_next().await? {
+            let keys = batch.column_by_name(self.kind.key).and_then(|c| c.as_string_opt::<i32>());
+            for key in keys.into_iter().flat_map(|keys| keys.iter()).flatten() {
+                if !visit(key) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn scan_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        scan: &Scan,
+        columns: &[String],
+    ) -> lance::Result<SendableRecordBatchStream> {
+        let mut scanner = self.scanner(snapshot).project(columns)?;
+        let after = scan.after.as_ref().map(|after| ident(self.kind.key).gt(lit(after.as_str())));
+        if let Some(condition) = conjunction(scan.filter.clone().into_iter().chain(after)) {
+            scanner = scanner.filter_expr(condition);
+        }
+        Box::pin(scanner.try_into_stream()).await
+    }
+
     pub(super) async fn list(&self, scan: Scan) -> Result<Vec<RecordBatch>> {
         if scan.limit == Some(0) {
             return Ok(Vec::new());
@@ -58,35 +234,55 @@ impl Inner {
         let mut attempt = 1;
         loop {
             let snapshot = self.snapshot(read).await?;
-            let mut scanner =
-                self.scanner(&snapshot).project(&[self.kind.key]).map_err(storage(self.store(), "count"))?;
-            if let Some(filter) = filter.clone() {
-                scanner = scanner.filter_expr(filter);
-            }
-            match Box::pin(scanner.count_rows()).await {
+            match self.count_snapshot(&snapshot, filter.clone()).await {
                 Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome.map_err(|e| self.read_error(filter.is_some(), e)),
             }
         }
     }
 
-    async fn list_snapshot(&self, snapshot: &Snapshot, scan: &Scan) -> lance::Result<Vec<RecordBatch>> {
-        let mut scanner = self.scanner(snapshot).project(&scan.columns)?;
-        let after = scan.after.as_ref().map(|after| ident(self.kind.key).gt(lit(after.as_str())));
-        if let Some(condition) = conjunction(scan.filter.clone().into_iter().chain(after)) {
-            scanner = scanner.filter_expr(condition);
+    async fn count_snapshot(&self, snapshot: &Snapshot, filter: Option<Expr>) -> lance::Result<u64> {
+        let mut scanner = self.scanner(snapshot).project(&[self.kind.key])?;
+        if let Some(filter) = filter {
+            scanner = scanner.filter_expr(filter);
         }
-        let mut stream = Box::pin(scanner.try_into_stream()).await?;
+        let mut scanned = Box::pin(scanner.try_into_stream()).await?;
+        let mut rows = 0;
+        while let Some(batch) = scanned.try_next().await? {
+            rows += batch.num_rows() as u64;
+        }
+        Ok(rows)
+    }
+
+    async fn list_snapshot(&self, snapshot: &Snapshot, scan: &Scan) -> lance::Result<Vec<RecordBatch>> {
+        let by_key = self.is_wide(snapshot, scan) || scan.limit.is_some_and(|limit| limit <= SHORT_PAGE);
+        if !by_key || scan.columns.len() == 1 {
+            return self.page(snapshot, scan, &scan.columns).await;
+        }
+        let mut rows = Vec::new();
+        for keys in self.page(snapshot, scan, &[self.kind.key.to_owned()]).await? {
+            rows.extend(self.rows_of(snapshot, &keys, &scan.columns).try_collect::<Vec<_>>().await?);
+        }
+        let bytes: usize = rows.iter().map(RecordBatch::get_array_memory_size).sum();
+        match rows.first() {
+            Some(first) if bytes <= STREAM_BYTES => Ok(vec![concat_batches(&first.schema(), &rows)?]),
+            _ => Ok(rows),
+        }
+    }
+
+    /// `columns` of the page, ordered by key.
+    async fn page(&self, snapshot: &Snapshot, scan: &Scan, columns: &[String]) -> lance::Result<Vec<RecordBatch>> {
+        let mut scanned = self.scan_snapshot(snapshot, scan, columns).await?;
         let page = scan.limit.map(|limit| scan.offset.saturating_add(limit));
         let mut kept = Vec::new();
         let (mut rows, mut bytes) = (0, 0);
-        while let Some(batch) = stream.try_next().await? {
+        while let Some(batch) = scanned.try_next().await? {
             if batch.num_rows() == 0 {
                 continue;
             }
             rows += batch.num_rows();
             bytes += batch.get_array_memory_size();
-            kept.push(reorder(&batch, &scan.columns)?);
+            kept.push(reorder(&batch, columns)?);
             if let Some(page) = page
                 && (rows > page.saturating_mul(2).saturating_add(PAGE_SLACK_ROWS) || bytes > PAGE_SLACK_BYTES)
             {
@@ -118,6 +314,12 @@ impl Inner {
         }
         storage(self.store(), "read")(error)
     }
+}
+
+/// Sends `rows` as one batch; `false` when nobody wants more.
+async fn send(sender: &mpsc::Sender<Result<RecordBatch>>, rows: &[RecordBatch]) -> lance::Result<bool> {
+    let Some(first) = rows.first() else { return Ok(true) };
+    Ok(sender.send(Ok(concat_batches(&first.schema(), rows)?)).await.is_ok())
 }
 
 /// `batch` with exactly `columns`, in that order.

@@ -1,5 +1,6 @@
 //! The shard as files show it: its manifest and its WAL, read without claiming anything.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -11,17 +12,36 @@ use lance::dataset::mem_wal::{ShardManifestStore, WalReadEntry, WalTailer};
 use lance_context_spec::{Error, Result};
 use lance_index::mem_wal::ShardManifest;
 use lance_io::object_store::ObjectStore;
-use object_store::ObjectStoreExt;
 use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStoreExt};
 use uuid::Uuid;
 
 use crate::clock;
-use crate::error::{poisoned, storage, strip_locations};
+use crate::error::{poisoned, storage, strip_locations, vanished};
+
+/// Where undecodable WAL entries go, under the store's root.
+pub(super) const QUARANTINE: &str = "_quarantine";
+
+/// How a finished Arrow stream ends: a continuation mark and a message of no bytes.
+/// <https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format>
+const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+/// What lies at a position of the WAL.
+enum Slot {
+    Free,
+    Entry(Box<WalReadEntry>),
+    /// A file that is no entry, and why.
+    Torn(lance::Error),
+}
 
 /// Reads one shard's manifest and WAL.
 #[derive(Debug)]
 pub(super) struct Shard {
     store: String,
+    shard_id: Uuid,
+    root: Path,
+    /// The torn entry that was last warned about.
+    warned_of: AtomicU64,
     pub object_store: Arc<ObjectStore>,
     manifests: ShardManifestStore,
     manifest_dir: Path,
@@ -34,6 +54,9 @@ impl Shard {
     pub fn new(store: &str, object_store: Arc<ObjectStore>, base_path: Path, shard_id: Uuid) -> Self {
         Self {
             store: store.to_owned(),
+            shard_id,
+            root: base_path.clone(),
+            warned_of: AtomicU64::new(0),
             manifests: ShardManifestStore::new(Arc::clone(&object_store), &base_path, shard_id, 2),
             manifest_dir: shard_manifest_path(&base_path, &shard_id),
             wal_dir: shard_wal_path(&base_path, &shard_id),
@@ -71,45 +94,143 @@ impl Shard {
         Ok(next.saturating_sub(1))
     }
 
-    /// The entry at `position`, or `None` where there is none. A last entry whose bytes do not decode
-    /// counts as none: it was torn by a crash of the machine.
+    /// The entry at `position`, or `None` where there is none: the end of the log. A torn entry ends it too.
     pub async fn entry(&self, position: u64) -> Result<Option<WalReadEntry>> {
-        let error = match self.tailer.read_entry(position).await {
-            Ok(entry) => return Ok(entry),
-            Err(error) => error,
-        };
-        // Lance reports a failed read and undecodable bytes alike; only the latter may end the log.
-        let failed = storage(&self.store, "read the WAL");
-        let path = |position| self.wal_dir.clone().join(wal_entry_filename(position).as_str());
-        let read = async { self.object_store.inner.get(&path(position)).await?.bytes().await };
-        read.await.map_err(|e| failed(lance::Error::from(e)))?;
-        if !self.object_store.exists(&path(position + 1)).await.map_err(&failed)? {
-            tracing::warn!(store = %self.store, position, %error, "the last WAL entry is torn; reading up to it");
-            return Ok(None);
+        match self.look(position).await? {
+            Slot::Free => Ok(None),
+            Slot::Entry(entry) => Ok(Some(*entry)),
+            Slot::Torn(error) => {
+                if self.warned_of.swap(position, Ordering::Relaxed) != position {
+                    tracing::warn!(store = %self.store, position, %error, "a WAL entry is torn; reading up to it");
+                }
+                Ok(None)
+            }
         }
-        Err(Error::Damaged {
-            store: self.store.clone(),
-            message: format!("WAL entry {position}: {}", strip_locations(&error.to_string())),
-            source: Some(Box::new(error)),
-        })
     }
 
-    /// The newest manifest that was already in force `grace` ago; `None` if there was none.
+    /// Whether there is a file at `position`, an entry or not.
+    pub async fn has_entry(&self, position: u64) -> Result<bool> {
+        let path = self.wal_path(position);
+        self.object_store.exists(&path).await.map_err(storage(&self.store, "read the WAL"))
+    }
+
+    async fn look(&self, position: u64) -> Result<Slot> {
+        let error = match self.tailer.read_entry(position).await {
+            Ok(entry) => return Ok(entry.map_or(Slot::Free, |entry| Slot::Entry(Box::new(entry)))),
+            Err(error) => error,
+        };
+        // Lance reports a failed read and undecodable bytes alike; only the latter is a torn entry.
+        let read = async { self.object_store.inner.get(&self.wal_path(position)).await?.bytes().await };
+        read.await.map_err(|e| storage(&self.store, "read the WAL")(lance::Error::from(e)))?;
+        Ok(Slot::Torn(error))
+    }
+
+    /// Whether the file at `position` ends like a whole entry; `None` where there is none. Cheap, and no proof.
+    async fn looks_whole(&self, position: u64) -> Result<Option<bool>> {
+        let options = GetOptions { range: Some(GetRange::Suffix(8)), ..GetOptions::default() };
+        let read = async { self.object_store.inner.get_opts(&self.wal_path(position), options).await?.bytes().await };
+        match read.await {
+            Ok(end) => Ok(Some(end.as_ref() == END_OF_STREAM)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            // A file too short for the range; or one that cannot be read, which the full look will say.
+            Err(_) => Ok(Some(false)),
+        }
+    }
+
+    /// The position of the last entry with rows, if it cannot be decoded.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if an entry before that cannot: what lies behind it would be lost with it.
+    pub async fn torn_end(&self) -> Result<Option<u64>> {
+        let Some(manifest) = self.manifest().await? else { return Ok(None) };
+        let mut torn: Option<(u64, lance::Error)> = None;
+        let mut position = manifest.replay_after_wal_entry_position + 1;
+        while let Some(whole) = self.looks_whole(position).await? {
+            if torn.is_some() || !whole {
+                match (self.look(position).await?, torn.take()) {
+                    (Slot::Torn(error), None) => torn = Some((position, error)),
+                    (Slot::Torn(_), Some((first, error))) => return Err(self.damaged(first, error)),
+                    // Claims that failed because of the torn entry have left empty ones behind it.
+                    (Slot::Entry(entry), earlier) if entry.batches.is_empty() => torn = earlier,
+                    (Slot::Entry(_), Some((first, error))) => return Err(self.damaged(first, error)),
+                    (Slot::Entry(_) | Slot::Free, earlier) => torn = earlier,
+                }
+            }
+            position += 1;
+        }
+        Ok(torn.map(|(position, _)| position))
+    }
+
+    fn damaged(&self, position: u64, error: lance::Error) -> Error {
+        Error::Damaged {
+            store: self.store.clone(),
+            message: format!(
+                "WAL entry {position} is torn and others follow it: {}; run `lance-context doctor --repair`",
+                strip_locations(&error.to_string())
+            ),
+            source: Some(Box::new(error)),
+        }
+    }
+
+    /// Moves the file at `position` out of the log.
+    pub async fn quarantine(&self, position: u64) -> Result<()> {
+        let from = self.wal_path(position);
+        let name = format!("{}-{}", self.shard_id, wal_entry_filename(position));
+        let to = self.root.clone().join(QUARANTINE).join(name.as_str());
+        match self.object_store.inner.rename(&from, &to).await {
+            // Another process that claims was faster.
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(e) => Err(storage(&self.store, "quarantine")(lance::Error::from(e))),
+            Ok(()) => {
+                tracing::warn!(store = %self.store, position, file = %to, "a torn WAL entry was put aside");
+                Ok(())
+            }
+        }
+    }
+
+    /// How many files lie in a directory of the store.
+    pub async fn count_files(&self, directory: &str) -> Result<usize> {
+        let listed = self.object_store.inner.list(Some(&self.root.clone().join(directory)));
+        let files = listed.try_fold(0, |files, _| async move { Ok(files + 1) }).await;
+        files.map_err(|e| storage(&self.store, "list files")(lance::Error::from(e)))
+    }
+
+    fn wal_path(&self, position: u64) -> Path {
+        self.wal_dir.clone().join(wal_entry_filename(position).as_str())
+    }
+
+    /// The newest manifest that was already in force `grace` ago; `None` if there was none, or if it is gone.
     pub async fn manifest_before(&self, grace: Duration) -> Result<Option<ShardManifest>> {
-        let failed = storage(&self.store, "list the shard manifests");
-        let listed = self.object_store.inner.list(Some(&self.manifest_dir)).try_collect::<Vec<_>>().await;
+        let failed = storage(&self.store, "read the shard manifests");
+        let Some(newest) = self.manifest().await? else { return Ok(None) };
         let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
         let latest_ms = clock::wall_ms().saturating_sub(grace_ms);
-        let version = listed
-            .map_err(|e| failed(lance::Error::from(e)))?
-            .into_iter()
-            .filter(|file| file.last_modified.timestamp_millis() <= latest_ms)
-            .filter_map(|file| parse_bit_reversed_filename(file.location.filename()?))
-            .max();
-        match version {
-            Some(version) => self.manifests.read_version(version).await.map(Some).map_err(failed),
-            None => Ok(None),
+        // Versions are written one after another: those up to `old` are old enough, those from `young` on are not.
+        let (mut old, mut young) = (0, newest.version + 1);
+        while young - old > 1 {
+            let middle = u64::midpoint(old, young);
+            let path = self.manifest_dir.clone().join(manifest_filename(middle).as_str());
+            match self.object_store.inner.head(&path).await {
+                Ok(file) if file.last_modified.timestamp_millis() > latest_ms => young = middle,
+                // Only old versions are ever removed.
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => old = middle,
+                Err(e) => return Err(failed(lance::Error::from(e))),
+            }
         }
+        if old == 0 {
+            return Ok(None);
+        }
+        match self.manifests.read_version(old).await {
+            Err(e) if vanished(&e) => Ok(None),
+            manifest => manifest.map(Some).map_err(failed),
+        }
+    }
+
+    /// Removes manifests that no writer, however stalled, can still build on.
+    pub async fn prune_manifests(&self) -> Result<()> {
+        let Some(newest) = self.manifest().await? else { return Ok(()) };
+        let pruned = self.manifests.prune_versions_before(newest.version).await;
+        pruned.map(drop).map_err(storage(&self.store, "prune the shard manifests"))
     }
 
     /// WAL positions with the size and modification time of their files.

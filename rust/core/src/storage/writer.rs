@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use lance::dataset::builder::DatasetBuilder;
 use lance::dataset::mem_wal::{DatasetMemWalExt, ShardWriter, ShardWriterConfig};
 use lance_context_spec::{Error, Result};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, SESSION};
+use super::edit::Edit;
+use super::steps::Step;
+use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, maintain};
 use crate::error::{fenced_by_peer, lost_claim, replicate, storage};
 use crate::{clock, task};
 
@@ -30,10 +31,14 @@ const QUEUE: usize = 1024;
 /// Batches smaller than this in sum are copied into one; larger ones are handed on as they are.
 const CONCAT_BYTES: usize = 4 << 20;
 
-/// A memtable is sealed at this many batches, rows or bytes.
+/// A memtable is sealed at this many batches or rows, or at the bytes that the handle was opened with.
 const SEAL_BATCHES: usize = 8_000;
 const SEAL_ROWS: usize = MAX_ADD_ROWS;
-const SEAL_BYTES: usize = MAX_ADD_BYTES;
+
+/// Lance seals at these, which lie above what this task lets a memtable reach. They also bound what a claim can
+/// replay, so a store keeps the greatest that it was ever written under.
+pub(super) const MEMTABLE_ROWS: usize = 2 * SEAL_ROWS;
+pub(super) const MEMTABLE_BATCHES: usize = 2 * SEAL_BATCHES;
 
 /// Fences answered by a new claim before the caller gets the error.
 const CLAIM_ATTEMPTS: u32 = 12;
@@ -44,15 +49,58 @@ const SEAL_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait for a writer that is let go of.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-type Reply = oneshot::Sender<Result<()>>;
+/// How long a background seal that failed waits before the next attempt.
+const SEAL_RETRY: Duration = Duration::from_secs(5);
+
+type Reply<T = ()> = oneshot::Sender<Result<T>>;
 
 #[derive(Debug)]
-enum Command {
+pub(super) enum Command {
     Add(RecordBatch, Reply),
+    Edit(Edit, Reply<usize>),
     Flush(Reply),
     /// Drop merged generations, up to this one, from the shard manifest.
     Trim(u64, Reply),
     Close(Reply),
+}
+
+/// What one WAL entry holds.
+#[derive(Debug, Clone)]
+pub(super) enum Payload {
+    Rows(Vec<RecordBatch>),
+    /// Batches of the key column: these rows are deleted.
+    Keys(Vec<RecordBatch>),
+}
+
+impl Payload {
+    fn batches(&self) -> &[RecordBatch] {
+        match self {
+            Self::Rows(batches) | Self::Keys(batches) => batches,
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.batches().iter().map(RecordBatch::num_rows).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.batches().iter().map(RecordBatch::get_array_memory_size).sum()
+    }
+}
+
+/// Where a payload comes from: the same each time, or planned on what is stored.
+enum Source<'a> {
+    Rows(&'a Payload),
+    Edit(&'a Edit),
+}
+
+impl Source<'_> {
+    async fn payload(&self, inner: &Inner) -> Result<Payload> {
+        match self {
+            Self::Rows(payload) => Ok((*payload).clone()),
+            Self::Edit(edit) => edit.plan(inner).await,
+        }
+    }
 }
 
 /// The sending half: hands work to the task and waits for its reply.
@@ -97,13 +145,33 @@ impl Writer {
     /// Starts the task. It claims nothing until the first command.
     pub fn start(inner: Arc<Inner>) -> Self {
         let (commands, queue) = mpsc::channel(QUEUE);
-        let lane = Lane { inner: Arc::clone(&inner), rows: 0, batches: 0, bytes: 0, owned_at: Duration::ZERO };
+        let lane = Lane {
+            inner: Arc::clone(&inner),
+            commands: commands.downgrade(),
+            rows: 0,
+            batches: 0,
+            bytes: 0,
+            first_at: Duration::ZERO,
+            last_at: Duration::ZERO,
+            retry_at: Duration::ZERO,
+            owned_at: Duration::ZERO,
+        };
         drop(task::spawn(lane.run(queue)));
         Self { inner, commands }
     }
 
+    /// The sending half again, while the handle lives.
+    pub fn revive(inner: Arc<Inner>, commands: &mpsc::WeakSender<Command>) -> Option<Self> {
+        Some(Self { commands: commands.upgrade()?, inner })
+    }
+
     pub async fn add(&self, batch: RecordBatch) -> Result<()> {
         self.ask(|reply| Command::Add(batch, reply)).await
+    }
+
+    /// Returns how many rows were written or deleted.
+    pub async fn edit(&self, edit: Edit) -> Result<usize> {
+        self.ask(|reply| Command::Edit(edit, reply)).await
     }
 
     pub async fn flush(&self) -> Result<()> {
@@ -118,7 +186,7 @@ impl Writer {
         self.ask(Command::Close).await
     }
 
-    async fn ask(&self, command: impl FnOnce(Reply) -> Command) -> Result<()> {
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let gone = || match self.inner.check_open() {
             Err(closed) => closed,
@@ -139,6 +207,14 @@ enum Landed {
     Unknown,
 }
 
+/// What the task does next.
+enum Next {
+    Command(Command),
+    SealDue,
+    /// Every sender is gone.
+    End,
+}
+
 /// Why a claim came to nothing.
 enum Unclaimed {
     /// Another writer was faster; claim again.
@@ -149,9 +225,15 @@ enum Unclaimed {
 /// The task's own state: what the active memtable holds.
 struct Lane {
     inner: Arc<Inner>,
+    commands: mpsc::WeakSender<Command>,
     rows: usize,
     batches: usize,
     bytes: usize,
+    /// When the first and the last unsealed row were written.
+    first_at: Duration,
+    last_at: Duration,
+    /// No background seal before this.
+    retry_at: Duration,
     /// When, by the clock that counts suspension, the shard was last known to be this writer's.
     owned_at: Duration,
 }
@@ -162,9 +244,13 @@ impl Lane {
         loop {
             let command = match carried.take() {
                 Some(command) => command,
-                None => match queue.recv().await {
-                    Some(command) => command,
-                    None => break,
+                None => match self.next(&mut queue).await {
+                    Next::Command(command) => command,
+                    Next::SealDue => {
+                        self.seal_in_background().await;
+                        continue;
+                    }
+                    Next::End => break,
                 },
             };
             match command {
@@ -173,6 +259,7 @@ impl Lane {
                     carried = gather(&mut queue, &mut group);
                     self.add(group).await;
                 }
+                Command::Edit(edit, reply) => answer(reply, self.edit(&edit).await),
                 Command::Flush(reply) => answer(reply, self.flush().await),
                 Command::Trim(merged, reply) => answer(reply, self.trim(merged).await),
                 Command::Close(reply) => {
@@ -181,19 +268,52 @@ impl Lane {
                 }
             }
         }
+        self.inner.maintenance.stop();
         // The handle was dropped without a close: seal for the readers, best effort.
         if let Err(error) = self.close().await {
             tracing::warn!(store = %self.inner.store(), %error, "rows stay durable and unsealed");
         }
     }
 
+    async fn next(&self, queue: &mut mpsc::Receiver<Command>) -> Next {
+        let received = match self.seal_due_in() {
+            None => queue.recv().await,
+            Some(wait) => match tokio::time::timeout(wait, queue.recv()).await {
+                Ok(received) => received,
+                Err(_) => return Next::SealDue,
+            },
+        };
+        received.map_or(Next::End, Next::Command)
+    }
+
+    /// How long unsealed rows may wait for company.
+    fn seal_due_in(&self) -> Option<Duration> {
+        let options = self.inner.maintenance.options.as_ref()?;
+        if self.rows == 0 {
+            return None;
+        }
+        let due = (self.last_at + options.seal_idle).min(self.first_at + options.seal_age).max(self.retry_at);
+        Some(due.saturating_sub(clock::since_boot()))
+    }
+
+    /// Seals because of the time that passed. Claims nothing: rows of a lost shard are the new owner's to seal.
+    async fn seal_in_background(&mut self) {
+        let outcome = self.close_seal().await;
+        if let Err(error) = &outcome {
+            self.retry_at = clock::since_boot() + SEAL_RETRY;
+            tracing::warn!(store = %self.inner.store(), %error, "rows stay durable and unsealed for now");
+        }
+        self.inner.maintenance.report(outcome);
+    }
+
     /// Writes a group as one WAL entry and tells every caller.
     async fn add(&mut self, group: Vec<(RecordBatch, Reply)>) {
         let (batches, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-        let mut outcome = self.put(&batches).await;
-        if outcome.is_ok() && self.inner.meta.seal_on_add {
-            outcome = self.flush().await;
-        }
+        let outcome = match coalesce(&batches) {
+            Ok(batches) => self.write(Source::Rows(&Payload::Rows(batches))).await,
+            Err(e) => Err(e),
+        };
+        let outcome = self.seal_added(outcome.map(drop)).await;
         let mut replies = replies.into_iter();
         let first = replies.next();
         for reply in replies {
@@ -204,16 +324,27 @@ impl Lane {
         }
     }
 
-    async fn put(&mut self, group: &[RecordBatch]) -> Result<()> {
-        let batches = coalesce(group)?;
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let bytes: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
-        let full = self.rows + rows > SEAL_ROWS
-            || self.batches + batches.len() > SEAL_BATCHES
-            || self.bytes.saturating_add(bytes) > SEAL_BYTES;
-        if full && self.rows > 0 {
-            self.flush().await?;
+    /// Applies an edit, in as many WAL entries as it needs.
+    async fn edit(&mut self, edit: &Edit) -> Result<usize> {
+        let mut count = 0;
+        loop {
+            let written = self.write(Source::Edit(edit)).await?;
+            count += written;
+            if written < MAX_ADD_ROWS || !edit.is_repeated() {
+                break;
+            }
         }
+        self.seal_added(Ok(())).await?;
+        Ok(count)
+    }
+
+    async fn seal_added(&mut self, outcome: Result<()>) -> Result<()> {
+        if outcome.is_ok() && self.inner.meta.seal_on_add { self.flush().await } else { outcome }
+    }
+
+    /// Writes what `source` gives as one WAL entry and returns its number of rows. Whenever another writer came
+    /// in between, the payload is asked for again.
+    async fn write(&mut self, source: Source<'_>) -> Result<usize> {
         for attempt in 0..CLAIM_ATTEMPTS {
             let writer = self.writer().await?;
             if !self.owns(&writer).await? {
@@ -221,15 +352,29 @@ impl Lane {
                 clock::back_off(attempt).await;
                 continue;
             }
-            match put_durably(&writer, batches.clone()).await {
+            let payload = source.payload(&self.inner).await?;
+            if payload.rows() == 0 {
+                return Ok(0);
+            }
+            if self.is_full_with(&payload) {
+                self.flush().await?;
+            }
+            // A flush may have had to claim anew; then the plan is of another time.
+            if !self.inner.resident.writer().is_some_and(|resident| Arc::ptr_eq(&resident, &writer)) {
+                continue;
+            }
+            self.inner.before(Step::Put).await;
+            let put = put_durably(&writer, payload.clone()).await;
+            self.inner.before(Step::Acknowledge).await;
+            match put {
                 Ok(()) if self.owns(&writer).await? => {
-                    self.grow(rows, batches.len(), bytes);
-                    return Ok(());
+                    self.grow(payload.rows(), payload.batches().len(), payload.bytes());
+                    return Ok(payload.rows());
                 }
                 Ok(()) => {
                     let kept = self.precedes_claim(&writer, writer.wal_stats().next_wal_entry_position).await;
                     self.discard().await;
-                    return if kept? { Ok(()) } else { Err(self.uncertain()) };
+                    return if kept? { Ok(payload.rows()) } else { Err(self.uncertain()) };
                 }
                 Err(e) if fenced_by_peer(&e) => {
                     let landed = self.landed(&writer).await;
@@ -237,7 +382,7 @@ impl Lane {
                     match landed? {
                         // Written anew, behind the other writer's rows.
                         Landed::No => clock::back_off(attempt).await,
-                        Landed::BeforeClaim => return Ok(()),
+                        Landed::BeforeClaim => return Ok(payload.rows()),
                         Landed::Unknown => return Err(self.uncertain()),
                     }
                 }
@@ -248,6 +393,13 @@ impl Lane {
             }
         }
         Err(self.fenced())
+    }
+
+    fn is_full_with(&self, payload: &Payload) -> bool {
+        self.rows > 0
+            && (self.rows + payload.rows() > SEAL_ROWS
+                || self.batches + payload.batches().len() > SEAL_BATCHES
+                || self.bytes.saturating_add(payload.bytes()) > self.inner.max_memtable_bytes)
     }
 
     /// Whether the shard is still `writer`'s, looking at storage only when it was not known lately.
@@ -292,6 +444,10 @@ impl Lane {
     }
 
     fn grow(&mut self, rows: usize, batches: usize, bytes: usize) {
+        self.last_at = clock::since_boot();
+        if self.rows == 0 {
+            self.first_at = self.last_at;
+        }
         self.rows += rows;
         self.batches += batches;
         self.bytes += bytes;
@@ -339,49 +495,61 @@ impl Lane {
             let failed = storage(&store, operation);
             move |e: lance::Error| if lost_claim(&e) { Unclaimed::Lost } else { Unclaimed::Failed(failed(e)) }
         };
-        let view = self.inner.base.latest().await.map_err(Unclaimed::Failed)?;
+        self.quarantine().await.map_err(Unclaimed::Failed)?;
+        self.inner.before(Step::Claim).await;
         let claimed_at = clock::since_boot();
-        let dataset = match self.inner.location.direct_uri() {
-            Some(uri) => {
-                let loading = DatasetBuilder::from_uri(uri).with_session(Arc::clone(&SESSION)).load();
-                Arc::new(Box::pin(loading).await.map_err(unclaimed("claim"))?)
-            }
-            None => Arc::clone(&view.dataset),
-        };
+        let loading = self.inner.log_access.builder().load();
+        let dataset = Box::pin(loading).await.map_err(unclaimed("claim"))?;
         let opening = dataset.mem_wal_writer(self.inner.shard_id, self.config());
         let writer = Arc::new(Box::pin(opening).await.map_err(unclaimed("claim"))?);
         self.owned_at = claimed_at;
         self.inner.resident.replace(Some(Arc::clone(&writer)));
+        maintain::start(&self.inner, &self.commands);
         let memory = writer.in_memory_memtable_refs().await.map_err(unclaimed("claim"))?;
         let replayed = &memory.active.batch_store;
         if !replayed.is_empty() {
             self.grow(replayed.total_rows(), replayed.len(), replayed.row_bytes());
+            self.inner.before(Step::SealReplayed).await;
             self.try_seal().await.map_err(unclaimed("seal"))?;
             self.reset();
         }
         Ok(writer)
     }
 
+    /// Puts a torn last entry aside, without which lance can claim nothing.
+    async fn quarantine(&self) -> Result<()> {
+        let Some(torn) = self.inner.shard.torn_end().await? else { return Ok(()) };
+        self.inner.before(Step::Quarantine).await;
+        self.inner.shard.quarantine(torn).await
+    }
+
     fn config(&self) -> ShardWriterConfig {
-        // Lance must never seal on its own: its thresholds lie above what this task lets a memtable
-        // reach. They bound what a reopen can replay, so they may only ever be raised.
         ShardWriterConfig::new(self.inner.shard_id)
             .with_max_wal_buffer_size(1)
-            .with_max_memtable_rows(2 * SEAL_ROWS)
-            .with_max_memtable_batches(2 * SEAL_BATCHES)
+            .with_max_memtable_rows(self.inner.meta.memtable_rows)
+            .with_max_memtable_batches(self.inner.meta.memtable_batches)
             .with_max_memtable_size(4 << 30)
             .with_max_unflushed_memtable_bytes(16 << 30)
             .with_stats_log_interval(None)
     }
 
     /// Seals what this or a dead writer left durable. Claims only if there is something to seal.
+    ///
+    /// A stalled writer can find its seal committed after another one took the shard and its files were collected;
+    /// so a seal counts only if the shard is still known to be this writer's.
     async fn flush(&mut self) -> Result<()> {
         if self.inner.resident.writer().is_none() && !self.inner.has_unsealed_rows().await? {
             return Ok(());
         }
         for attempt in 0..CLAIM_ATTEMPTS {
-            self.writer().await?;
+            let writer = self.writer().await?;
             match self.try_seal().await {
+                Ok(()) if !self.owns(&writer).await? => {
+                    self.discard().await;
+                    if !self.inner.has_unsealed_rows().await? {
+                        return Ok(());
+                    }
+                }
                 // The other writer's claim has replayed and sealed these rows, or this one will.
                 Err(e) if fenced_by_peer(&e) => {
                     self.discard().await;
@@ -398,6 +566,7 @@ impl Lane {
 
     async fn try_seal(&mut self) -> lance::Result<()> {
         let Some(writer) = self.inner.resident.writer() else { return Ok(()) };
+        self.inner.before(Step::Seal).await;
         let freeze = async { Box::pin(writer.force_freeze_active()).await?.wait().await };
         match tokio::time::timeout(SEAL_TIMEOUT, freeze).await {
             Ok(outcome) => outcome,
@@ -410,6 +579,7 @@ impl Lane {
         match outcome {
             Ok(()) => {
                 self.reset();
+                self.inner.maintenance.wake();
                 Ok(())
             }
             Err(e) => {
@@ -450,7 +620,10 @@ impl Lane {
     async fn close_seal(&mut self) -> Result<()> {
         match self.try_seal().await {
             // The rows belong to the writer that took over; its claim has replayed them.
-            Err(e) if fenced_by_peer(&e) => Ok(()),
+            Err(e) if fenced_by_peer(&e) => {
+                self.discard().await;
+                Ok(())
+            }
             outcome => self.sealed(outcome).await,
         }
     }
@@ -483,13 +656,17 @@ impl Inner {
             }
             position += 1;
         }
-        Ok(false)
+        // What cannot be decoded is something to see to: a claim puts it aside, or says that it cannot.
+        self.shard.has_entry(position).await
     }
 }
 
 /// Waits until the rows are indexed as well as durable: a seal may follow.
-async fn put_durably(writer: &ShardWriter, batches: Vec<RecordBatch>) -> lance::Result<()> {
-    let (_, watcher) = Box::pin(writer.put_no_wait(batches)).await?;
+async fn put_durably(writer: &ShardWriter, payload: Payload) -> lance::Result<()> {
+    let (_, watcher) = match payload {
+        Payload::Rows(batches) => Box::pin(writer.put_no_wait(batches)).await?,
+        Payload::Keys(batches) => Box::pin(writer.delete_no_wait(batches)).await?,
+    };
     let Some(mut watcher) = watcher else {
         return Err(lance::Error::internal("a durable put returned nothing to wait for"));
     };
@@ -528,6 +705,6 @@ fn coalesce(group: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
 }
 
 /// A caller that went away needs no answer.
-fn answer(reply: Reply, outcome: Result<()>) {
+fn answer<T>(reply: Reply<T>, outcome: Result<T>) {
     drop(reply.send(outcome));
 }

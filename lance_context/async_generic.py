@@ -1,0 +1,233 @@
+"""`AsyncGenericStore`: the same store with ``await``."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import timedelta
+from os import PathLike
+from types import TracebackType
+from typing import Self
+
+from lance_context._base import (
+    DEFAULT_MAINTENANCE,
+    BaseStore,
+    column_names,
+    many_ids,
+    open_request,
+    query,
+    row_ids,
+    seconds,
+)
+from lance_context._native import Query, RecordBatch, Store
+from lance_context._opening import Opening
+from lance_context.types import (
+    AddResult,
+    DeleteResult,
+    MaintenanceOptions,
+    MergeReport,
+    OnConflict,
+    OptimizeReport,
+    ReadMode,
+    Row,
+    SchemaDeclaration,
+    StoreStats,
+)
+
+
+class AsyncGenericStore(BaseStore):
+    """Async form of `GenericStore`. A handle may be shared by tasks.
+
+    Cancelling a task ends its read. A write that has begun goes on in the store: it is then either fully
+    there or not at all, and repeating it is safe, because rows are keyed by ``id``.
+    """
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | PathLike[str],
+        schema: SchemaDeclaration | None = None,
+        *,
+        seal_on_add: bool | None = None,
+        fsync: bool | None = None,
+        gc_grace: float | timedelta | None = None,
+        read: ReadMode = "sealed",
+        maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Opening[Self]:
+        """Async form of `GenericStore.open`: await the result, or enter it with ``async with``."""
+        request = open_request(
+            uri,
+            schema,
+            seal_on_add=seal_on_add,
+            fsync=fsync,
+            gc_grace=gc_grace,
+            read=read,
+            maintenance=maintenance,
+            storage_options=storage_options,
+        )
+
+        async def start() -> Self:
+            return cls(await Store.open_async(*request), read)
+
+        return Opening(start)
+
+    @classmethod
+    def open_existing(
+        cls,
+        uri: str | PathLike[str],
+        *,
+        read_only: bool = False,
+        read: ReadMode = "sealed",
+        maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Opening[Self]:
+        """Async form of `GenericStore.open_existing`: await the result, or enter it with ``async with``."""
+        request = open_request(
+            uri,
+            must_exist=True,
+            read=read,
+            read_only=read_only,
+            maintenance=maintenance,
+            storage_options=storage_options,
+        )
+
+        async def start() -> Self:
+            return cls(await Store.open_async(*request), read)
+
+        return Opening(start)
+
+    async def add(
+        self,
+        rows: Mapping[str, object] | Iterable[Mapping[str, object]],
+        *,
+        on_conflict: OnConflict = "replace",
+    ) -> AddResult:
+        """Async form of `GenericStore.add`. The rows are read before the first suspension."""
+        return AddResult(await self._native.add_async(rows, on_conflict))
+
+    async def update(self, id: str, changes: Mapping[str, object]) -> None:
+        """Async form of `GenericStore.update`."""
+        await self._native.update_async(id, changes)
+
+    async def delete(self, ids: str | Sequence[str]) -> DeleteResult:
+        """Async form of `GenericStore.delete`."""
+        return DeleteResult(await self._native.delete_async(row_ids(ids)))
+
+    async def delete_where(
+        self, filter: str | Mapping[str, object], *, params: Mapping[str, object] | None = None
+    ) -> DeleteResult:
+        """Async form of `GenericStore.delete_where`."""
+        return DeleteResult(await self._native.delete_where_async(query(filter=filter, params=params)))
+
+    async def list(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> builtins.list[Row]:
+        """Async form of `GenericStore.list`."""
+        asked = query(filter=filter, params=params, columns=columns, limit=limit, offset=offset, after=after, read=read)
+        rows = await self._native.list_rows_async(asked)
+        if not rows:
+            self._saw_nothing(read)
+        return rows
+
+    async def get(self, id: str, *, columns: Sequence[str] | None = None, read: ReadMode | None = None) -> Row | None:
+        """Async form of `GenericStore.get`."""
+        row = await self._native.get_async(id, column_names(columns), read)
+        if row is None:
+            self._saw_nothing(read)
+        return row
+
+    async def get_many(
+        self, ids: Sequence[str], *, columns: Sequence[str] | None = None, read: ReadMode | None = None
+    ) -> builtins.list[Row | None]:
+        """Async form of `GenericStore.get_many`."""
+        rows = await self._native.get_many_async(many_ids(ids), column_names(columns), read)
+        if rows and all(row is None for row in rows):
+            self._saw_nothing(read)
+        return rows
+
+    async def exists(self, id: str, *, read: ReadMode | None = None) -> bool:
+        """Async form of `GenericStore.exists`."""
+        return await self._native.get_async(id, ["id"], read) is not None
+
+    def iter(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        read: ReadMode | None = None,
+    ) -> AsyncIterator[Row]:
+        """Async form of `GenericStore.iter`. The rows are those of the moment when the loop begins."""
+        return _rows(self._native, query(filter=filter, params=params, columns=columns, read=read))
+
+    def batches(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        read: ReadMode | None = None,
+    ) -> AsyncIterator[RecordBatch]:
+        """Async form of `GenericStore.batches`. The rows are those of the moment when the loop begins."""
+        return _batches(self._native, query(filter=filter, params=params, columns=columns, read=read))
+
+    async def count(
+        self,
+        filter: str | Mapping[str, object] | None = None,
+        *,
+        params: Mapping[str, object] | None = None,
+        read: ReadMode | None = None,
+    ) -> int:
+        """Async form of `GenericStore.count`."""
+        return await self._native.count_async(query(filter=filter, params=params, read=read))
+
+    async def flush(self) -> None:
+        """Async form of `GenericStore.flush`."""
+        await self._native.flush_async()
+
+    async def merge(self) -> MergeReport:
+        """Async form of `GenericStore.merge`."""
+        return MergeReport(**await self._native.merge_async())
+
+    async def optimize(self, *, older_than: float | timedelta | None = None) -> OptimizeReport:
+        """Async form of `GenericStore.optimize`."""
+        age = None if older_than is None else seconds(older_than)
+        return OptimizeReport(**await self._native.optimize_async(age))
+
+    async def stats(self) -> StoreStats:
+        """Async form of `GenericStore.stats`."""
+        return StoreStats(**await self._native.stats_async())
+
+    async def close(self) -> None:
+        """Async form of `GenericStore.close`."""
+        await self._native.close_async()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+async def _rows(store: Store, asked: Query) -> AsyncIterator[Row]:
+    stream = await store.stream_async(asked)
+    while (rows := await stream.next_rows_async()) is not None:
+        for row in rows:
+            yield row
+
+
+async def _batches(store: Store, asked: Query) -> AsyncIterator[RecordBatch]:
+    stream = await store.stream_async(asked)
+    while (batch := await stream.next_batch_async()) is not None:
+        yield batch

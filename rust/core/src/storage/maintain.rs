@@ -1,0 +1,173 @@
+//! Upkeep in the background, once a handle has written: merging, collecting, rewriting, cleaning.
+//!
+//! The writer task seals by itself when rows have waited long enough; this one does what costs more. It
+//! wakes after each seal, and from time to time for what had to wait for `gc_grace`. One store of a process is at
+//! work at a time. A failure is reported by `stats` and tried again.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
+use std::time::Duration;
+
+use lance_context_spec::{MaintenanceOptions, Result};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::task::JoinHandle;
+
+use super::writer::{Command, Writer};
+use super::{Inner, merge, optimize};
+use crate::error::{storage, vanished};
+use crate::{clock, task};
+
+/// Limits of the time between two looks at what has become old enough to go.
+const TICK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// How long a failure is left alone.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Old versions are looked for when there are so many new ones.
+const CLEAN_VERSIONS: u64 = 16;
+
+/// Heavy work of all stores of the process.
+static AT_WORK: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::const_new(1));
+
+/// The upkeep of one handle.
+#[derive(Debug)]
+pub(super) struct Maintenance {
+    pub options: Option<MaintenanceOptions>,
+    signal: Arc<Signal>,
+    running: Mutex<Option<JoinHandle<()>>>,
+    last_error: Mutex<Option<String>>,
+    /// The version of the table at which old ones were last looked for.
+    cleaned_at: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Signal {
+    wake: Notify,
+    ended: AtomicBool,
+}
+
+impl Maintenance {
+    pub fn new(options: Option<MaintenanceOptions>) -> Self {
+        Self {
+            options,
+            signal: Arc::default(),
+            running: Mutex::default(),
+            last_error: Mutex::default(),
+            cleaned_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Something was sealed.
+    pub fn wake(&self) {
+        self.signal.wake.notify_one();
+    }
+
+    /// Lets what is under way come to its end, and begins nothing more.
+    pub async fn end(&self) {
+        self.stop();
+        let running = self.running.lock().ok().and_then(|mut running| running.take());
+        if let Some(running) = running {
+            // It fails only by a panic, which its own thread has printed.
+            drop(running.await);
+        }
+    }
+
+    /// As [`end`](Self::end), without waiting.
+    pub fn stop(&self) {
+        self.signal.ended.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Notes how a piece of work went.
+    pub fn report(&self, outcome: Result<()>) {
+        if let Ok(mut last) = self.last_error.lock() {
+            *last = outcome.err().map(|error| error.to_string());
+        }
+    }
+
+    pub fn last_error(&self) -> Option<String> {
+        self.last_error.lock().ok()?.clone()
+    }
+}
+
+/// Starts the upkeep of a handle that has claimed, unless it runs or is not wanted.
+pub(super) fn start(inner: &Arc<Inner>, commands: &mpsc::WeakSender<Command>) {
+    let maintenance = &inner.maintenance;
+    let Some(options) = maintenance.options.clone() else { return };
+    let Ok(mut running) = maintenance.running.lock() else { return };
+    if running.is_none() && !maintenance.signal.ended.load(Ordering::Acquire) {
+        let (store, commands, signal) = (Arc::downgrade(inner), commands.clone(), Arc::clone(&maintenance.signal));
+        let tick = inner.meta.gc_grace.clamp(TICK.0, TICK.1);
+        *running = Some(task::spawn(run(store, commands, signal, options, tick)));
+    }
+}
+
+/// Keeps neither the handle nor its writer task alive while it waits.
+async fn run(
+    store: Weak<Inner>,
+    commands: mpsc::WeakSender<Command>,
+    signal: Arc<Signal>,
+    options: MaintenanceOptions,
+    tick: Duration,
+) {
+    let mut failed_at: Option<Duration> = None;
+    loop {
+        // Woken, or time for another look.
+        drop(tokio::time::timeout(tick, signal.wake.notified()).await);
+        if signal.ended.load(Ordering::Acquire) {
+            return;
+        }
+        if failed_at.is_some_and(|at| clock::since_boot().saturating_sub(at) < RETRY) {
+            continue;
+        }
+        let Some(inner) = store.upgrade() else { return };
+        let Some(writer) = Writer::revive(Arc::clone(&inner), &commands) else { return };
+        let Ok(_permit) = AT_WORK.acquire().await else { return };
+        let outcome = upkeep(&inner, &writer, &options).await;
+        failed_at = outcome.is_err().then(clock::since_boot);
+        if let Err(error) = &outcome {
+            tracing::warn!(store = %inner.store(), %error, "maintenance failed and is tried again");
+        }
+        inner.maintenance.report(outcome);
+    }
+}
+
+async fn upkeep(inner: &Inner, writer: &Writer, options: &MaintenanceOptions) -> Result<()> {
+    let (generations, bytes) = inner.pending().await?;
+    if generations >= options.merge_generations || bytes >= options.merge_bytes {
+        merge::merge(inner, writer).await?;
+    } else {
+        inner.collect().await?;
+    }
+    let Ok(_alone) = inner.merging.try_lock() else { return Ok(()) };
+    let view = inner.base.latest().await?;
+    if optimize::is_fragmented(&view, options.compact_bytes) {
+        optimize::compact(inner, options.compact_bytes).await?;
+    }
+    let version = inner.base.latest().await?.dataset.version().version;
+    if version >= inner.maintenance.cleaned_at.load(Ordering::Relaxed) + CLEAN_VERSIONS {
+        optimize::clean(inner, inner.meta.gc_grace).await?;
+        inner.shard.prune_manifests().await?;
+        inner.maintenance.cleaned_at.store(version, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+impl Inner {
+    /// Number and bytes of the generations that are not merged.
+    async fn pending(&self) -> Result<(usize, u64)> {
+        let Some(manifest) = self.shard.manifest().await? else { return Ok((0, 0)) };
+        let view = self.base.latest().await?;
+        let pending = manifest.sstables.iter().filter(|sealed| sealed.generation > view.merged);
+        let (mut generations, mut bytes) = (0, 0);
+        for sealed in pending {
+            match self.generation_bytes(&view, &sealed.path).await {
+                Ok(size) => (generations, bytes) = (generations + 1, bytes + size),
+                // Another process merged and collected it meanwhile.
+                Err(e) if vanished(&e) => {}
+                Err(e) => return Err(storage(self.store(), "look at the generations")(e)),
+            }
+        }
+        Ok((generations, bytes))
+    }
+}

@@ -1,0 +1,104 @@
+//! The base table's own upkeep: fewer and larger files, a complete key index, no versions that nobody reads.
+
+use std::time::Duration;
+
+use lance::dataset::cleanup::CleanupPolicyBuilder;
+use lance::dataset::index::frag_reuse::cleanup_frag_reuse_index;
+use lance::dataset::optimize::{CompactionMetrics, CompactionOptions, compact_files};
+use lance::index::DatasetIndexExt;
+use lance_context_spec::{OptimizeReport, Result};
+use lance_index::optimize::OptimizeOptions;
+
+use super::Inner;
+use super::base::{BaseView, fragment_bytes, key_index_name};
+use super::merge::{self, lost_to_another_merge};
+use super::steps::Step;
+use super::writer::Writer;
+use crate::clock;
+use crate::error::storage;
+
+/// Fragments are rewritten into ones of about this size.
+const FRAGMENT_BYTES: u64 = 256 << 20;
+
+/// So many small fragments are always too many; a few are when together they outweigh the largest of them, so that
+/// each row is rewritten a number of times that grows with the logarithm of the table.
+const FEW_FRAGMENTS: usize = 8;
+const MANY_FRAGMENTS: usize = 64;
+
+/// A rewrite reads so many bytes of rows at a time.
+const BATCH_BYTES: u64 = 64 << 20;
+
+/// Rewrites that collide with another process's commit start over this often.
+const ATTEMPTS: u32 = 4;
+
+pub(super) async fn optimize(inner: &Inner, writer: &Writer, older_than: Option<Duration>) -> Result<OptimizeReport> {
+    let _one_at_a_time = inner.merging.lock().await;
+    let merged = merge::merge_alone(inner, writer).await?;
+    let compacted = compact(inner, FRAGMENT_BYTES).await?;
+    let removed = clean(inner, older_than.unwrap_or_default().max(inner.meta.gc_grace)).await?;
+    inner.shard.prune_manifests().await?;
+    Ok(OptimizeReport {
+        generations: merged.generations,
+        fragments_removed: compacted.fragments_removed,
+        fragments_added: compacted.fragments_added,
+        versions_removed: removed.0,
+        bytes_removed: removed.1,
+        version: inner.base.latest().await?.dataset.version().version,
+    })
+}
+
+/// Whether a rewrite into fragments of `target_bytes` is worth its while.
+pub(super) fn is_fragmented(view: &BaseView, target_bytes: u64) -> bool {
+    let small: Vec<u64> =
+        view.dataset.fragments().iter().map(fragment_bytes).filter(|bytes| *bytes < target_bytes / 2).collect();
+    let (all, largest) = (small.iter().sum::<u64>(), small.iter().copied().max().unwrap_or(0));
+    small.len() >= MANY_FRAGMENTS || small.len() >= FEW_FRAGMENTS && all - largest >= largest
+}
+
+/// Rewrites small fragments into ones of about `target_bytes`. The caller holds the merge lock.
+pub(super) async fn compact(inner: &Inner, target_bytes: u64) -> Result<CompactionMetrics> {
+    let mut attempt = 1;
+    loop {
+        match try_compact(inner, target_bytes).await {
+            Err(e) if lost_to_another_merge(&e) && attempt < ATTEMPTS => {
+                clock::back_off(attempt).await;
+                attempt += 1;
+            }
+            outcome => return outcome.map_err(storage(inner.store(), "compact")),
+        }
+    }
+}
+
+async fn try_compact(inner: &Inner, target_bytes: u64) -> lance::Result<CompactionMetrics> {
+    let view = inner.base.latest().await.map_err(|e| lance::Error::wrapped(Box::new(e)))?;
+    let row_bytes = view.bytes_per_row().max(1);
+    let mut options = CompactionOptions { defer_index_remap: true, ..CompactionOptions::default() };
+    let rows = |bytes: u64| usize::try_from(bytes / row_bytes).unwrap_or(usize::MAX).max(1);
+    options.target_rows_per_fragment = rows(target_bytes).min(options.target_rows_per_fragment);
+    options.batch_size = Some(rows(BATCH_BYTES).min(8192));
+    let mut dataset = view.dataset.as_ref().clone();
+    inner.before(Step::Compact).await;
+    let metrics = Box::pin(compact_files(&mut dataset, options, None)).await?;
+    if metrics.fragments_removed > 0 {
+        inner.before(Step::Index).await;
+        let name = key_index_name(inner.kind.key);
+        let segments = dataset.load_indices().await?.iter().filter(|index| index.name == name).count();
+        dataset.optimize_indices(&OptimizeOptions::merge(segments.max(1)).index_names(vec![name])).await?;
+        cleanup_frag_reuse_index(&mut dataset).await?;
+    }
+    Ok(metrics)
+}
+
+/// Removes versions of the base table, and files that only they have, that are older than `age`; returns their
+/// number and the bytes. Files of a commit in preparation stay.
+pub(super) async fn clean(inner: &Inner, age: Duration) -> Result<(u64, u64)> {
+    let view = inner.base.latest().await?;
+    inner.before(Step::Clean).await;
+    let policy = CleanupPolicyBuilder::default()
+        .before_timestamp(clock::ago(age))
+        .delete_unverified(false)
+        .error_if_tagged_old_versions(false)
+        .build();
+    let removed = view.dataset.cleanup_with_policy(policy).await.map_err(storage(inner.store(), "clean up"))?;
+    Ok((removed.old_versions, removed.bytes_removed))
+}
