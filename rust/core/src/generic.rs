@@ -69,6 +69,12 @@ impl GenericStore {
         self.storage.uri()
     }
 
+    /// The storage below.
+    #[must_use]
+    pub fn storage(&self) -> &StorageBase {
+        &self.storage
+    }
+
     /// The persisted schema.
     #[must_use]
     pub fn schema(&self) -> &Arc<SchemaSpec> {

@@ -167,23 +167,49 @@ fn generations_that_were_merged_and_not_trimmed_are_read_no_more() {
     });
 }
 
+/// Torn by a crash of the machine: the bytes behind it never reached the disk.
 #[test]
-fn a_torn_last_entry_ends_the_log_and_a_torn_middle_one_is_an_error() {
+fn a_torn_last_entry_ends_the_log_and_is_put_aside_by_the_next_claim() {
+    let place = Place::new();
+    leave_behind(&place, &[("a", 1)]);
+    leave_behind(&place, &[("b", 2)]);
+    let entries = wal_entries(&place);
+    tear(&entries[entries.len() - 1]);
+    run(async move {
+        let store = place.open().await;
+        assert_eq!(everything(&store, ReadMode::Latest).await, expect(&[("a", 1)]));
+        assert_eq!(store.stats().await.unwrap().quarantined, 0, "reading must not move anything");
+        store.add(rows(&[("c", 3)])).await.unwrap();
+        store.flush().await.unwrap();
+        assert_eq!(store.stats().await.unwrap().quarantined, 1);
+        assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1), ("c", 3)]));
+        let reopened = place.open().await;
+        assert_eq!(everything(&reopened, ReadMode::Latest).await, expect(&[("a", 1), ("c", 3)]));
+    });
+}
+
+/// What lies behind it was acknowledged, so that no claim may pass over it.
+#[test]
+fn a_torn_entry_in_the_middle_ends_reads_and_forbids_claims() {
     let place = Place::new();
     leave_behind(&place, &[("a", 1)]);
     run(async move {
         let writer = place.open().await;
-        writer.add(rows(&[("b", 2)])).await.unwrap();
-        writer.add(rows(&[("c", 3)])).await.unwrap();
-        writer.add(rows(&[("d", 4)])).await.unwrap();
+        for (id, n) in [("b", 2), ("c", 3), ("d", 4)] {
+            writer.add(rows(&[(id, n)])).await.unwrap();
+        }
+        std::mem::forget(writer);
         let entries = wal_entries(&place);
-        tear(&entries[entries.len() - 1]);
-        let reader = place.open().await;
-        assert_eq!(everything(&reader, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2), ("c", 3)]));
-        tear(&entries[entries.len() - 3]);
-        let reader = place.open().await;
-        let error = reader.count(None, Some(ReadMode::Latest)).await.unwrap_err();
-        assert!(matches!(error, lance_context_spec::Error::Damaged { .. }), "{error}");
+        tear(&entries[entries.len() - 2]);
+        let before = entries.len();
+        let store = place.open().await;
+        assert_eq!(everything(&store, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]));
+        for outcome in [store.add(rows(&[("e", 5)])).await.map(drop), store.flush().await] {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, lance_context_spec::Error::Damaged { .. }), "{error}");
+        }
+        assert_eq!(wal_entries(&place).len(), before, "a refused claim left something behind");
+        assert_eq!(store.stats().await.unwrap().quarantined, 0);
     });
 }
 

@@ -4,6 +4,8 @@
 
 mod crash;
 mod create;
+mod edit;
+mod maintain;
 mod merge;
 mod query;
 mod read;

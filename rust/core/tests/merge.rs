@@ -1,9 +1,9 @@
 //! Merging: nothing lost, nothing doubled, readers follow.
 
 use lance_context_core::GenericStore;
-use lance_context_spec::{OpenOptions, Query, ReadMode, Value};
+use lance_context_spec::{Query, ReadMode};
 
-use crate::support::{Place, blob, everything, expect, get, no_grace, quiet, rows, run, shard_directory, spawn};
+use crate::support::{Place, blob, everything, expect, fetch, get, no_grace, quiet, rows, run, shard_directory, spawn};
 
 #[test]
 fn the_newest_row_wins_in_every_mix_of_tiers() {
@@ -129,17 +129,6 @@ fn a_blob_survives_every_tier_and_never_comes_with_a_list() {
         let store = GenericStore::open_existing(&place.uri(), quiet()).await.unwrap();
         assert_eq!(fetch(&store, "b").await, bytes, "reopened");
     });
-}
-
-async fn fetch(store: &GenericStore, id: &str) -> Vec<u8> {
-    let columns = Some(vec!["data".to_owned()]);
-    let row = store.get(id, columns, Some(ReadMode::Latest)).await.unwrap().unwrap();
-    assert_eq!(row.schema().field(0).name(), "id");
-    let reader = lance_context_core::codec::ColumnReader::new(row.column(1).as_ref()).unwrap();
-    match reader.value(0) {
-        Value::Bytes(bytes) => bytes.into_owned(),
-        other => panic!("{other:?}"),
-    }
 }
 
 /// Two processes merge the same store at once, one of them a generation more than the other. Lance by itself

@@ -94,11 +94,33 @@ pub async fn everything(store: &GenericStore, read: ReadMode) -> BTreeMap<String
 }
 
 pub async fn get(store: &GenericStore, id: &str, read: ReadMode) -> Option<i64> {
-    let batch = store.get(id, None, Some(read)).await.unwrap()?;
+    store.get(id, None, Some(read)).await.unwrap().as_ref().map(number)
+}
+
+/// Column `n` of the first row.
+pub fn number(batch: &RecordBatch) -> i64 {
     let reader = ColumnReader::new(batch.column_by_name("n").unwrap().as_ref()).unwrap();
     match reader.value(0) {
-        Value::Int(n) => Some(i64::try_from(n).unwrap()),
+        Value::Int(n) => i64::try_from(n).unwrap(),
         other => panic!("n is {other:?}"),
+    }
+}
+
+/// The ids of all rows.
+pub fn keys(batch: &RecordBatch) -> Vec<String> {
+    let ids = batch.column_by_name("id").unwrap().as_string::<i32>();
+    ids.iter().map(|id| id.unwrap().to_owned()).collect()
+}
+
+/// The blob of the row `id`.
+pub async fn fetch(store: &GenericStore, id: &str) -> Vec<u8> {
+    let columns = Some(vec!["data".to_owned()]);
+    let row = store.get(id, columns, Some(ReadMode::Latest)).await.unwrap().unwrap();
+    assert_eq!(row.schema().field(0).name(), "id");
+    let reader = ColumnReader::new(row.column(1).as_ref()).unwrap();
+    match reader.value(0) {
+        Value::Bytes(bytes) => bytes.into_owned(),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -1,0 +1,186 @@
+//! Upkeep: bounded merges, rewrites, old versions, and the background that does them by itself.
+
+use std::time::Duration;
+
+use lance_context_core::GenericStore;
+use lance_context_core::storage::Location;
+use lance_context_spec::{Error, MaintenanceOptions, OpenOptions, ReadMode, Stats};
+
+use crate::support::{Place, everything, get, no_grace, quiet, rows, run};
+
+/// A condition that background work brings about.
+async fn eventually(store: &GenericStore, what: &str, holds: impl Fn(&Stats) -> bool) -> Stats {
+    for _ in 0..6_000 {
+        let stats = store.stats().await.unwrap();
+        if holds(&stats) {
+            return stats;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} never came: {:?}", store.stats().await.unwrap());
+}
+
+fn eager() -> MaintenanceOptions {
+    MaintenanceOptions { seal_idle: Duration::from_millis(1), merge_generations: 2, ..MaintenanceOptions::default() }
+}
+
+#[test]
+fn more_generations_than_one_pass_takes_are_merged_in_several() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open_with(no_grace()).await;
+        for round in 0..20 {
+            store.add(rows(&[("same", round), (format!("row-{round}").as_str(), round)])).await.unwrap();
+            store.flush().await.unwrap();
+        }
+        let before = store.stats().await.unwrap();
+        assert_eq!(before.generations, 20);
+        assert!(before.generation_bytes > 0);
+        let report = store.merge().await.unwrap();
+        assert_eq!((report.generations, report.rows), (20, 20 + 3), "three passes of at most eight");
+        assert_eq!(get(&store, "same", ReadMode::Sealed).await, Some(19));
+        assert_eq!(everything(&store, ReadMode::Sealed).await.len(), 21);
+        assert_eq!(store.stats().await.unwrap().generations, 0);
+    });
+}
+
+#[test]
+fn optimize_leaves_one_file_one_version_and_every_row() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open_with(no_grace()).await;
+        let reader = place.open_with(no_grace()).await;
+        for round in 0..10 {
+            store.add(rows(&[("same", round), (format!("row-{round}").as_str(), round)])).await.unwrap();
+            store.flush().await.unwrap();
+            store.merge().await.unwrap();
+        }
+        store.delete(vec!["row-3".to_owned()]).await.unwrap();
+        store.flush().await.unwrap();
+        let report = store.optimize(None).await.unwrap();
+        assert_eq!((report.generations, report.fragments_added), (1, 1));
+        assert!(report.fragments_removed >= 9 && report.versions_removed > 0, "{report:?}");
+        for handle in [&store, &reader, &place.open().await] {
+            let all = everything(handle, ReadMode::Sealed).await;
+            assert_eq!((all.len(), all["same"]), (10, 9));
+        }
+        let stats = store.stats().await.unwrap();
+        assert_eq!((stats.fragments, stats.versions, stats.base_rows), (1, 1, 10), "{stats:?}");
+        // What was rewritten can be overwritten and deleted like anything else.
+        store.add(rows(&[("row-1", 100)])).await.unwrap();
+        store.delete(vec!["row-2".to_owned()]).await.unwrap();
+        store.flush().await.unwrap();
+        store.optimize(None).await.unwrap();
+        let all = everything(&reader, ReadMode::Sealed).await;
+        assert_eq!((all.len(), all["row-1"]), (9, 100));
+    });
+}
+
+#[test]
+fn optimize_keeps_versions_within_the_grace_time() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open().await;
+        store.add(rows(&[("a", 1)])).await.unwrap();
+        store.flush().await.unwrap();
+        let report = store.optimize(Some(Duration::ZERO)).await.unwrap();
+        assert_eq!(report.versions_removed, 0);
+    });
+}
+
+#[test]
+fn rows_are_sealed_and_merged_without_anybody_asking() {
+    let place = Place::new();
+    run(async move {
+        let reader = place.open_with(no_grace()).await;
+        let store = place.open_with(OpenOptions { maintenance: Some(eager()), ..no_grace() }).await;
+        for round in 0..4 {
+            store.add(rows(&[(format!("row-{round}").as_str(), round)])).await.unwrap();
+            eventually(&reader, "the seal", |stats| stats.rows == stats.base_rows + rows_sealed(stats)).await;
+            eventually(&store, "sealed rows", |stats| stats.unsealed_rows == 0).await;
+        }
+        let stats = eventually(&store, "the merge", |stats| stats.generations < 2 && stats.base_rows >= 3).await;
+        assert_eq!(stats.maintenance_error, None);
+        assert_eq!(everything(&reader, ReadMode::Sealed).await.len(), 4);
+        store.close().await.unwrap();
+    });
+}
+
+fn rows_sealed(stats: &Stats) -> u64 {
+    stats.rows - stats.base_rows
+}
+
+/// A handle that never wrote has no timer: it neither seals nor claims.
+#[test]
+fn a_handle_that_only_reads_does_nothing_in_the_background() {
+    let place = Place::new();
+    run(async move {
+        let writer = place.open().await;
+        writer.add(rows(&[("a", 1)])).await.unwrap();
+        let reader = place.open_with(OpenOptions { maintenance: Some(eager()), ..quiet() }).await;
+        for _ in 0..50 {
+            assert_eq!(get(&reader, "a", ReadMode::Latest).await, Some(1));
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let stats = reader.stats().await.unwrap();
+        assert_eq!((stats.generations, stats.base_rows), (0, 0));
+        writer.add(rows(&[("b", 1)])).await.unwrap();
+        assert_eq!(writer.unsealed_rows(), 2, "the writer was fenced");
+    });
+}
+
+#[test]
+fn a_closed_handle_has_ended_its_upkeep() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open_with(OpenOptions { maintenance: Some(eager()), ..no_grace() }).await;
+        for round in 0..10 {
+            store.add(rows(&[("a", round)])).await.unwrap();
+            store.flush().await.unwrap();
+        }
+        store.close().await.unwrap();
+        let before = place.open().await.stats().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(place.open().await.stats().await.unwrap(), before);
+    });
+}
+
+/// The directory's name holds what a uri would have to escape.
+#[test]
+fn synced_stores_work_anywhere_on_a_disk() {
+    for name in ["plain", "a b", "50%20#?", "na\u{ef}ve \u{1f600}"] {
+        for fsync in [true, false] {
+            let dir = tempfile::TempDir::new().unwrap();
+            let uri = dir.path().join(name).to_str().unwrap().to_owned();
+            run(async move {
+                let options = OpenOptions { fsync: Some(fsync), ..no_grace() };
+                let store = GenericStore::open(&uri, Some(crate::support::schema()), options).await.unwrap();
+                store.add(rows(&[("a", 1), ("b", 1)])).await.unwrap();
+                store.delete(vec!["b".to_owned()]).await.unwrap();
+                store.flush().await.unwrap();
+                store.add(rows(&[("c", 1)])).await.unwrap();
+                store.optimize(None).await.unwrap();
+                assert_eq!(everything(&store, ReadMode::Latest).await.len(), 2, "{name}");
+                store.close().await.unwrap();
+                let store = GenericStore::open_existing(&uri, quiet()).await.unwrap();
+                assert_eq!(store.stats().await.unwrap().fsync, fsync);
+                assert_eq!(everything(&store, ReadMode::Sealed).await.len(), 2, "{name}");
+                store.add(rows(&[("d", 1)])).await.unwrap();
+                assert_eq!(everything(&store, ReadMode::Latest).await.len(), 3, "{name}");
+                let error = GenericStore::open(&uri, None, OpenOptions { fsync: Some(!fsync), ..quiet() });
+                assert!(matches!(error.await.unwrap_err(), Error::OptionMismatch { option: "fsync", .. }));
+                assert!(dir.path().join(name).join("_mem_wal").is_dir(), "{name}: the store lies elsewhere");
+            });
+        }
+    }
+}
+
+#[test]
+fn nothing_in_memory_can_be_synced() {
+    run(async move {
+        let location = Location::parse("memory://synced").unwrap();
+        let options = OpenOptions { fsync: Some(true), ..quiet() };
+        let error = GenericStore::open_at(location, Some(crate::support::schema()), options).await.unwrap_err();
+        assert!(matches!(&error, Error::InvalidArgument { argument, .. } if argument == "fsync"), "{error}");
+    });
+}
