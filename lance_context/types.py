@@ -33,6 +33,7 @@ class MaintenanceOptions:
         merge_bytes: Merge when the pending generations have this many bytes.
         compact_bytes: Rewrite files of the base table that are smaller than half of this into ones of about
             this many bytes.
+        orphan_after_s: Seal what another writer left unsealed when it has been silent for this many seconds.
     """
 
     seal_idle_s: float = 1.0
@@ -40,6 +41,7 @@ class MaintenanceOptions:
     merge_generations: int = 8
     merge_bytes: int = 64 << 20
     compact_bytes: int = 256 << 20
+    orphan_after_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,29 @@ fn a_handle_that_only_reads_does_nothing_in_the_background() {
     });
 }
 
+/// The shard's last writer died with unsealed rows; the handle that it was taken from sees to them.
+#[test]
+fn rows_of_a_silent_writer_are_adopted() {
+    let place = Place::new();
+    run(async move {
+        let adopting = MaintenanceOptions { orphan_after: Duration::ZERO, ..MaintenanceOptions::default() };
+        let store = place.open_with(OpenOptions { maintenance: Some(adopting), ..no_grace() }).await;
+        store.add(rows(&[("a", 1)])).await.unwrap();
+        let late = place.open_with(no_grace()).await;
+        late.add(rows(&[("c", 3)])).await.unwrap();
+        std::mem::forget(late);
+        let reader = place.open_with(no_grace()).await;
+        for _ in 0..6_000 {
+            if reader.stats().await.unwrap().generations == 2 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(reader.stats().await.unwrap().generations, 2, "nobody sealed the last row");
+        store.close().await.unwrap();
+    });
+}
+
 #[test]
 fn a_closed_handle_has_ended_its_upkeep() {
     let place = Place::new();

@@ -67,7 +67,7 @@ pub struct PyMaintenance(MaintenanceOptions);
 #[pymethods]
 impl PyMaintenance {
     #[new]
-    #[pyo3(signature = (*, seal_idle_s, seal_age_s, merge_generations, merge_bytes, compact_bytes))]
+    #[pyo3(signature = (*, seal_idle_s, seal_age_s, merge_generations, merge_bytes, compact_bytes, orphan_after_s))]
     fn new(
         py: Python<'_>,
         seal_idle_s: f64,
@@ -75,6 +75,7 @@ impl PyMaintenance {
         merge_generations: usize,
         merge_bytes: u64,
         compact_bytes: u64,
+        orphan_after_s: f64,
     ) -> PyResult<Self> {
         let options = || {
             Ok(MaintenanceOptions {
@@ -83,6 +84,7 @@ impl PyMaintenance {
                 merge_generations,
                 merge_bytes,
                 compact_bytes,
+                orphan_after: duration("orphan_after_s", orphan_after_s)?,
             })
         };
         options().map(Self).map_err(|error| errors::to_python(py, error))

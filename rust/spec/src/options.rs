@@ -69,6 +69,8 @@ pub struct MaintenanceOptions {
     pub merge_bytes: u64,
     /// Rewrite fragments of the base table that are smaller than half of this into ones of about this size.
     pub compact_bytes: u64,
+    /// Seal what a dead writer left unsealed when its shard was silent for this long.
+    pub orphan_after: Duration,
 }
 
 impl Default for MaintenanceOptions {
@@ -79,6 +81,7 @@ impl Default for MaintenanceOptions {
             merge_generations: 8,
             merge_bytes: 64 << 20,
             compact_bytes: 256 << 20,
+            orphan_after: Duration::from_secs(600),
         }
     }
 }

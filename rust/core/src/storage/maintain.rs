@@ -133,6 +133,9 @@ async fn run(
 }
 
 async fn upkeep(inner: &Inner, writer: &Writer, options: &MaintenanceOptions) -> Result<()> {
+    if inner.is_orphaned(options.orphan_after).await? {
+        writer.flush().await?;
+    }
     let (generations, bytes) = inner.pending().await?;
     if generations >= options.merge_generations || bytes >= options.merge_bytes {
         merge::merge(inner, writer).await?;
@@ -154,6 +157,14 @@ async fn upkeep(inner: &Inner, writer: &Writer, options: &MaintenanceOptions) ->
 }
 
 impl Inner {
+    /// Whether whoever took the shard from this handle left rows unsealed and has been silent for `silence`. It may be
+    /// alive: then it claims the shard again when it writes.
+    async fn is_orphaned(&self, silence: Duration) -> Result<bool> {
+        let Some(manifest) = self.shard.manifest().await? else { return Ok(false) };
+        let owned = self.resident.writer().is_some_and(|writer| writer.epoch() == manifest.writer_epoch);
+        Ok(!owned && self.shard.silent_for().await? >= silence && self.has_unsealed_rows().await?)
+    }
+
     /// Number and bytes of the generations that are not merged.
     async fn pending(&self) -> Result<(usize, u64)> {
         let Some(manifest) = self.shard.manifest().await? else { return Ok((0, 0)) };

@@ -226,6 +226,23 @@ impl Shard {
         }
     }
 
+    /// How long ago the last manifest or WAL entry was written.
+    pub async fn silent_for(&self) -> Result<Duration> {
+        let Some(newest) = self.manifest().await? else { return Ok(Duration::ZERO) };
+        let last = self.durable_position().await?;
+        let manifest = self.manifest_dir.clone().join(manifest_filename(newest.version).as_str());
+        let mut written_ms = i64::MIN;
+        for path in [manifest, self.wal_path(last)] {
+            match self.object_store.inner.head(&path).await {
+                Ok(file) => written_ms = written_ms.max(file.last_modified.timestamp_millis()),
+                Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(storage(&self.store, "look at the shard")(lance::Error::from(e))),
+            }
+        }
+        let silent_ms = clock::wall_ms().saturating_sub(written_ms);
+        Ok(Duration::from_millis(u64::try_from(silent_ms).unwrap_or(0)))
+    }
+
     /// Removes manifests that no writer, however stalled, can still build on.
     pub async fn prune_manifests(&self) -> Result<()> {
         let Some(newest) = self.manifest().await? else { return Ok(()) };

@@ -647,7 +647,7 @@ impl Lane {
 
 impl Inner {
     /// Whether the WAL holds rows behind what is sealed. Claims nothing.
-    async fn has_unsealed_rows(&self) -> Result<bool> {
+    pub(super) async fn has_unsealed_rows(&self) -> Result<bool> {
         let Some(manifest) = self.shard.manifest().await? else { return Ok(false) };
         let mut position = manifest.replay_after_wal_entry_position + 1;
         while let Some(entry) = self.shard.entry(position).await? {
