@@ -70,7 +70,10 @@ class NotFoundError(LanceContextError, LookupError):
 
 
 class AlreadyExistsError(LanceContextError):
-    """What was to be created is there already."""
+    """What was to be created is there already.
+
+    Codes: ``row-exists``.
+    """
 
 
 class ConflictError(LanceContextError):

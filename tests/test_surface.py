@@ -17,8 +17,9 @@ from lance_context import AsyncGenericStore, GenericStore, LanceContextError, Un
 
 ROOT = Path(__file__).parent.parent
 TWINS = [(GenericStore, AsyncGenericStore)]
-# Plain functions in both twins: an opening is awaitable and a context manager, a schema needs no I/O.
-PLAIN = {"open", "open_existing", "schema"}
+# Plain functions in both twins: an opening is awaitable and a context manager, an iterator is asked later, a schema
+# needs no I/O.
+PLAIN = {"open", "open_existing", "schema", "iter", "batches"}
 
 
 def public(owner: object) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lance_context import GenericStore, SchemaError, UnsealedRowsWarning, UnsupportedError
+from lance_context import GenericStore, SchemaError, UnsealedRowsWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ C: dict[str, object] = {"id": "c", "n": 3}
 
 
 def test_add_is_seen_by_others_after_a_flush(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA) as writer, GenericStore.open(path) as reader:
+    with GenericStore.open(path, schema=SCHEMA, maintenance=None) as writer, GenericStore.open(path) as reader:
         assert writer.add([A, B]).count == 2
         assert reader.list() == []
         assert reader.list(read="latest") == [A, B]
@@ -47,6 +47,7 @@ def test_seal_on_add_is_seen_at_once_and_persists(path: Path) -> None:
     [
         ("seal_on_add", True, False),
         ("seal_on_add", False, True),
+        ("fsync", True, False),
         ("gc_grace", 0, 60.0),
         ("gc_grace", timedelta(minutes=1), timedelta(minutes=2)),
     ],
@@ -63,17 +64,18 @@ def test_an_option_that_contradicts_the_stored_one(path: Path, option: str, stor
         assert "false" in str(error.value).lower()
 
 
-def test_fsync_is_refused_while_it_could_not_be_kept(path: Path) -> None:
-    with pytest.raises(UnsupportedError) as error:
-        GenericStore.open(path, schema=SCHEMA, fsync=True)
-    assert error.value.code == "unsupported"
-    assert not path.exists()
-    with GenericStore.open(path, schema=SCHEMA, fsync=False) as store:
-        assert not store.stats().fsync
+def test_fsync_persists_and_makes_no_sense_in_memory(path: Path) -> None:
+    with GenericStore.open(path, schema=SCHEMA, fsync=True) as store:
+        store.add(A)
+    with GenericStore.open_existing(path) as store:
+        assert store.stats().fsync
+        assert store.list() == [A]
+    with pytest.raises(ValueError, match="fsync"):
+        GenericStore.open("memory://synced", SCHEMA, fsync=True)
 
 
 def test_latest_sees_without_claiming(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA) as writer, GenericStore.open(path, read="latest") as reader:
+    with GenericStore.open(path, schema=SCHEMA, maintenance=None) as writer, GenericStore.open(path, read="latest") as reader:
         for expected, row in enumerate((A, B, C), 1):
             writer.add(row)
             assert reader.count() == expected
@@ -83,7 +85,7 @@ def test_latest_sees_without_claiming(path: Path) -> None:
 
 
 def test_rows_durable_at_open_belong_to_sealed_reads(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA) as writer:
+    with GenericStore.open(path, schema=SCHEMA, maintenance=None) as writer:
         writer.add(A)
         with GenericStore.open(path) as reader:
             writer.add(B)
@@ -99,7 +101,7 @@ def test_rows_durable_at_open_belong_to_sealed_reads(path: Path) -> None:
 
 @pytest.mark.parametrize("read_before", [False, True])
 def test_a_reader_follows_the_merges_of_others(path: Path, *, read_before: bool) -> None:
-    with GenericStore.open(path, schema=SCHEMA, gc_grace=0) as writer, GenericStore.open(path) as reader:
+    with GenericStore.open(path, schema=SCHEMA, gc_grace=0, maintenance=None) as writer, GenericStore.open(path) as reader:
         for expected in range(1, 4):
             if read_before:
                 assert reader.count() == expected - 1
@@ -111,7 +113,7 @@ def test_a_reader_follows_the_merges_of_others(path: Path, *, read_before: bool)
 
 
 def test_an_empty_read_over_unsealed_rows_warns_once(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA) as store:
+    with GenericStore.open(path, schema=SCHEMA, maintenance=None) as store:
         assert store.list() == [], "nothing is unsealed yet, so nothing warns"
         store.add(A)
         with pytest.warns(UnsealedRowsWarning):
@@ -121,14 +123,14 @@ def test_an_empty_read_over_unsealed_rows_warns_once(path: Path) -> None:
             assert store.list() == []
             assert store.get("a") is None
             assert store.list(read="latest") == [A]
-    with GenericStore.open(path) as store:
+    with GenericStore.open(path, maintenance=None) as store:
         store.add(B)
         with pytest.warns(UnsealedRowsWarning):
             assert store.get("b") is None
 
 
 def test_unsealed_rows_counts_down(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA) as store:
+    with GenericStore.open(path, schema=SCHEMA, maintenance=None) as store:
         store.add([A, B])
         assert store.stats().unsealed_rows == 2
         store.flush()
@@ -142,7 +144,7 @@ def test_unsealed_rows_counts_down(path: Path) -> None:
 
 
 def test_flush_and_merge_of_nothing(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA) as store:
+    with GenericStore.open(path, schema=SCHEMA, maintenance=None) as store:
         store.flush()
         assert store.merge().generations == 0
         assert store.add([]).count == 0
@@ -150,7 +152,7 @@ def test_flush_and_merge_of_nothing(path: Path) -> None:
 
 
 def test_sealed_reads_never_shrink_under_merges(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA, gc_grace=0) as writer, GenericStore.open(path) as reader:
+    with GenericStore.open(path, schema=SCHEMA, gc_grace=0, maintenance=None) as writer, GenericStore.open(path) as reader:
         seen = 0
         for n in range(12):
             writer.add({"id": f"r{n:02}", "n": n})

@@ -9,9 +9,13 @@ from typing import Any, assert_type
 from lance_context import (
     AddResult,
     AsyncGenericStore,
+    DeleteResult,
     GenericStore,
     LanceContextError,
+    MaintenanceOptions,
     MergeReport,
+    OptimizeReport,
+    RecordBatch,
     Row,
     StoreStats,
 )
@@ -31,6 +35,16 @@ def blocking(path: os.PathLike[str]) -> None:
         assert_type(store.list(filter={"n": 1}, after="r1", offset=1, read="latest"), list[dict[str, Any]])
         assert_type(store.get("r1", columns=["video"]), dict[str, Any] | None)
         assert_type(store.count("n > 1"), int)
+        assert_type(store.add(rows(), on_conflict="ignore"), AddResult)
+        assert_type(store.update("r1", {"n": 1}), None)
+        assert_type(store.delete("r1"), DeleteResult)
+        assert_type(store.delete(["r1", "r2"]), DeleteResult)
+        assert_type(store.delete_where("n > $n", params={"n": 1}), DeleteResult)
+        assert_type(store.get_many(("r1", "r2"), columns=["n"], read="latest"), list[Row | None])
+        assert_type(store.exists("r1"), bool)
+        assert_type(store.iter(filter={"n": 1}, columns=["n"]), Iterator[Row])
+        assert_type(store.batches(), Iterator[RecordBatch])
+        assert_type(store.optimize(older_than=timedelta(days=1)), OptimizeReport)
         assert_type(store.flush(), None)
         assert_type(store.merge(), MergeReport)
         assert_type(store.stats(), StoreStats)
@@ -39,7 +53,9 @@ def blocking(path: os.PathLike[str]) -> None:
     # What `schema()` returns is a declaration.
     again = GenericStore.open(Path("elsewhere"), store.schema(), gc_grace=timedelta(minutes=1), fsync=True)
     again.close()
-    assert_type(GenericStore.open_existing(path, read_only=True), GenericStore)
+    assert_type(GenericStore.open_existing(path, read_only=True, maintenance=None), GenericStore)
+    quick = MaintenanceOptions(seal_idle_s=0.1)
+    assert_type(GenericStore.open_existing(path, maintenance=quick), GenericStore)
 
 
 async def awaiting() -> None:
@@ -48,6 +64,16 @@ async def awaiting() -> None:
         assert_type(await store.add(rows()), AddResult)
         assert_type(await store.list(columns=["id"]), list[Row])
         assert_type(await store.get("r1"), Row | None)
+        assert_type(await store.update("r1", {"n": 1}), None)
+        assert_type(await store.delete("r1"), DeleteResult)
+        assert_type(await store.delete_where({"n": 1}), DeleteResult)
+        assert_type(await store.get_many(["r1"]), list[Row | None])
+        assert_type(await store.exists("r1"), bool)
+        async for row in store.iter():
+            assert_type(row, Row)
+        async for batch in store.batches(filter="n > 1"):
+            assert_type(len(batch), int)
+        assert_type(await store.optimize(), OptimizeReport)
         assert_type(await store.count({"n": 1}, read="latest"), int)
         assert_type(await store.merge(), MergeReport)
         assert_type(await store.stats(), StoreStats)
