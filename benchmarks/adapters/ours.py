@@ -51,7 +51,8 @@ class Ours:
 
     def create(self, path: Path, *, readable_on_return: bool = False) -> Store:
         read = "latest" if readable_on_return else "sealed"
-        return OurStore(GenericStore.open(str(path), schema=_SCHEMA, read=read))
+        # Each workload says itself when to seal and merge.
+        return OurStore(GenericStore.open(str(path), schema=_SCHEMA, read=read, maintenance=None))
 
     def reopen(self, path: Path) -> Store:
         return OurStore(GenericStore.open_existing(str(path)))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lance_context_spec::{Error, OpenOptions, Query, ReadMode};
+use lance_context_spec::{Error, Query, ReadMode};
 
 use crate::support::{Place, everything, expect, list, quiet, rows, run, spawn};
 

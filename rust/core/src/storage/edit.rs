@@ -7,11 +7,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, StringArray};
+use arrow::array::{AsArray, BooleanArray, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::Expr;
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use lance_context_spec::{Error, OnConflict, ReadMode, Result};
 
 use super::writer::Payload;
@@ -53,7 +54,13 @@ impl Edit {
     }
 
     /// What to write, given the latest rows.
-    pub async fn plan(&self, inner: &Inner) -> Result<Payload> {
+    ///
+    /// Boxed, because the compiler loses track of what is `Send` through the task's many layers.
+    pub fn plan<'a>(&'a self, inner: &'a Inner) -> BoxFuture<'a, Result<Payload>> {
+        self.planned(inner).boxed()
+    }
+
+    async fn planned(&self, inner: &Inner) -> Result<Payload> {
         match self {
             Self::Insert(batch, on_conflict) => inner.plan_insert(batch, *on_conflict).await,
             Self::Update(key, change) => {
@@ -107,17 +114,8 @@ impl Inner {
     /// Those of `keys` that are stored.
     async fn stored_keys(&self, keys: &[String]) -> Result<HashSet<String>> {
         if keys.len() <= LOOKED_UP_KEYS {
-            let column = [self.kind.key.to_owned()];
-            let found = futures::stream::iter(keys)
-                .map(|key| {
-                    let column = &column;
-                    async move {
-                        let row = self.get(key, column, Some(ReadMode::Latest)).await?;
-                        Ok::<_, Error>(row.map(|_| key.clone()))
-                    }
-                })
-                .buffer_unordered(CONCURRENT_LOOKUPS);
-            return found.try_filter_map(|key| async { Ok(key) }).try_collect().await;
+            let rows = self.get_many(keys, &[self.kind.key.to_owned()], Some(ReadMode::Latest)).await?;
+            return Ok(keys.iter().zip(rows).filter_map(|(key, row)| row.map(|_| key.clone())).collect());
         }
         let wanted: HashSet<&str> = keys.iter().map(String::as_str).collect();
         let mut stored = HashSet::new();

@@ -103,7 +103,11 @@ impl Inner {
         let mut attempt = 1;
         loop {
             let snapshot = self.snapshot(read).await?;
-            let lookups = keys.iter().map(|key| self.get_snapshot(&snapshot, key, columns));
+            let snapshot = &snapshot;
+            let lookups = (0..keys.len()).map(|at| async move {
+                let Some(key) = keys.get(at) else { return Ok(None) };
+                self.get_snapshot(snapshot, key, columns).await
+            });
             match futures::stream::iter(lookups).buffered(CONCURRENT_LOOKUPS).try_collect().await {
                 Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome.map_err(storage(self.store(), "read")),

@@ -89,15 +89,15 @@ impl Payload {
 }
 
 /// Where a payload comes from: the same each time, or planned on what is stored.
-enum Source<'a> {
-    Rows(&'a Payload),
-    Edit(&'a Edit),
+enum Source {
+    Rows(Payload),
+    Edit(Arc<Edit>),
 }
 
-impl Source<'_> {
+impl Source {
     async fn payload(&self, inner: &Inner) -> Result<Payload> {
         match self {
-            Self::Rows(payload) => Ok((*payload).clone()),
+            Self::Rows(payload) => Ok(payload.clone()),
             Self::Edit(edit) => edit.plan(inner).await,
         }
     }
@@ -259,7 +259,7 @@ impl Lane {
                     carried = gather(&mut queue, &mut group);
                     self.add(group).await;
                 }
-                Command::Edit(edit, reply) => answer(reply, self.edit(&edit).await),
+                Command::Edit(edit, reply) => answer(reply, self.edit(edit).await),
                 Command::Flush(reply) => answer(reply, self.flush().await),
                 Command::Trim(merged, reply) => answer(reply, self.trim(merged).await),
                 Command::Close(reply) => {
@@ -310,7 +310,7 @@ impl Lane {
     async fn add(&mut self, group: Vec<(RecordBatch, Reply)>) {
         let (batches, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         let outcome = match coalesce(&batches) {
-            Ok(batches) => self.write(Source::Rows(&Payload::Rows(batches))).await,
+            Ok(batches) => self.write(&Source::Rows(Payload::Rows(batches))).await,
             Err(e) => Err(e),
         };
         let outcome = self.seal_added(outcome.map(drop)).await;
@@ -325,12 +325,14 @@ impl Lane {
     }
 
     /// Applies an edit, in as many WAL entries as it needs.
-    async fn edit(&mut self, edit: &Edit) -> Result<usize> {
+    async fn edit(&mut self, edit: Edit) -> Result<usize> {
+        let is_repeated = edit.is_repeated();
+        let source = Source::Edit(Arc::new(edit));
         let mut count = 0;
         loop {
-            let written = self.write(Source::Edit(edit)).await?;
+            let written = self.write(&source).await?;
             count += written;
-            if written < MAX_ADD_ROWS || !edit.is_repeated() {
+            if written < MAX_ADD_ROWS || !is_repeated {
                 break;
             }
         }
@@ -344,7 +346,7 @@ impl Lane {
 
     /// Writes what `source` gives as one WAL entry and returns its number of rows. Whenever another writer came
     /// in between, the payload is asked for again.
-    async fn write(&mut self, source: Source<'_>) -> Result<usize> {
+    async fn write(&mut self, source: &Source) -> Result<usize> {
         for attempt in 0..CLAIM_ATTEMPTS {
             let writer = self.writer().await?;
             if !self.owns(&writer).await? {
