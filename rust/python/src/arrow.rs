@@ -40,7 +40,7 @@ impl PyRecordBatch {
     #[pyo3(signature = () -> "object")]
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.0.schema_ref().as_ref());
-        PyCapsule::new(py, schema.map_err(|error| failed(py, error))?, Some(c"arrow_schema".into()))
+        PyCapsule::new_with_value(py, schema.map_err(|error| failed(py, error))?, c"arrow_schema")
     }
 
     /// Schema and data as capsules. A requested schema is a wish, and this one is not granted.
@@ -52,7 +52,7 @@ impl PyRecordBatch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         drop(requested_schema);
         let rows = StructArray::from(self.0.clone());
-        let array = PyCapsule::new(py, FFI_ArrowArray::new(&rows.to_data()), Some(c"arrow_array".into()))?;
+        let array = PyCapsule::new_with_value(py, FFI_ArrowArray::new(&rows.to_data()), c"arrow_array")?;
         Ok((self.__arrow_c_schema__(py)?, array))
     }
 }

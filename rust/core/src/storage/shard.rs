@@ -13,7 +13,7 @@ use lance_context_spec::{Error, Result};
 use lance_index::mem_wal::ShardManifest;
 use lance_io::object_store::ObjectStore;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStoreExt};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt};
 use uuid::Uuid;
 
 use crate::clock;
@@ -188,11 +188,12 @@ impl Shard {
         }
     }
 
-    /// How many files lie in a directory of the store.
-    pub async fn count_files(&self, directory: &str) -> Result<usize> {
+    /// How many files with that ending lie in a directory of the store.
+    pub async fn count_files(&self, directory: &str, ending: &str) -> Result<usize> {
         let listed = self.object_store.inner.list(Some(&self.root.clone().join(directory)));
-        let files = listed.try_fold(0, |files, _| async move { Ok(files + 1) }).await;
-        files.map_err(|e| storage(&self.store, "list files")(lance::Error::from(e)))
+        let found =
+            |files, file: ObjectMeta| async move { Ok(files + usize::from(file.location.as_ref().ends_with(ending))) };
+        listed.try_fold(0, found).await.map_err(|e| storage(&self.store, "list files")(lance::Error::from(e)))
     }
 
     fn wal_path(&self, position: u64) -> Path {
@@ -251,7 +252,7 @@ impl Shard {
     }
 
     /// WAL positions with the size and modification time of their files.
-    pub async fn wal_files(&self) -> Result<Vec<(u64, object_store::ObjectMeta)>> {
+    pub async fn wal_files(&self) -> Result<Vec<(u64, ObjectMeta)>> {
         let listed = self.object_store.inner.list(Some(&self.wal_dir)).try_collect::<Vec<_>>().await;
         let files = listed.map_err(|e| storage(&self.store, "list the WAL")(lance::Error::from(e)))?;
         Ok(files
