@@ -6,7 +6,7 @@ from _typeshed import SupportsGetItem
 from collections.abc import Awaitable
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 
-__all__ = ["VERSION", "OpenOptions", "Query", "Store", "shutdown"]
+__all__ = ["VERSION", "Maintenance", "OpenOptions", "Query", "RecordBatch", "Store", "Stream", "shutdown"]
 
 VERSION: Final[str]
 """
@@ -14,11 +14,18 @@ The version of the package.
 """
 
 @final
+class Maintenance:
+    """
+    What a handle does in the background.
+    """
+    def __new__(cls, /, *, seal_idle_s: SupportsFloat | SupportsIndex, seal_age_s: SupportsFloat | SupportsIndex, merge_generations: SupportsIndex, merge_bytes: SupportsIndex, compact_bytes: SupportsIndex, orphan_after_s: SupportsFloat | SupportsIndex) -> Maintenance: ...
+
+@final
 class OpenOptions:
     """
     How a store is opened. `None` means: as the store was created.
     """
-    def __new__(cls, /, *, seal_on_add: bool | None = None, fsync: bool | None = None, gc_grace_s: SupportsFloat | SupportsIndex | None = None, read: str = "sealed", read_only: bool = False, storage_options: dict[str, str] | None = None) -> OpenOptions: ...
+    def __new__(cls, /, *, seal_on_add: bool | None = None, fsync: bool | None = None, gc_grace_s: SupportsFloat | SupportsIndex | None = None, read: str = "sealed", read_only: bool = False, maintenance: Maintenance | None = None, storage_options: dict[str, str] | None = None) -> OpenOptions: ...
 
 @final
 class Query:
@@ -28,16 +35,43 @@ class Query:
     def __new__(cls, /, *, filter: "object" = None, params: "object" = None, columns: SupportsGetItem[int, str] | None = None, limit: SupportsIndex | None = None, offset: SupportsIndex = 0, after: str | None = None, read: str | None = None) -> Query: ...
 
 @final
+class RecordBatch:
+    """
+    Rows as Arrow columns. Libraries that speak the Arrow `PyCapsule` interface take it as it is, without a
+    copy: `pyarrow.record_batch(batch)`, `polars.DataFrame(batch)`.
+    """
+    def __arrow_c_array__(self, /, requested_schema: "object" = None) -> "tuple[object, object]":
+        """
+        Schema and data as capsules. A requested schema is a wish, and this one is not granted.
+        """
+    def __arrow_c_schema__(self, /) -> "object":
+        """
+        The schema as a capsule.
+        """
+    def __len__(self, /) -> int: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def column_names(self, /) -> list[str]:
+        """
+        The names of its columns.
+        """
+    @property
+    def num_rows(self, /) -> int:
+        """
+        How many rows it has.
+        """
+
+@final
 class Store:
     """
     An open store. It belongs to the process that opened it: in a forked child every method raises
     `StateError(code="forked")`.
     """
-    def add(self, /, rows: "object") -> int:
+    def add(self, /, rows: "object", on_conflict: str) -> int:
         """
         Adds one mapping or an iterable of mappings; returns how many rows.
         """
-    def add_async(self, /, rows: "object") -> Awaitable[int]:
+    def add_async(self, /, rows: "object", on_conflict: str) -> Awaitable[int]:
         """
         Awaitable form of `add`; the rows are read before it returns.
         """
@@ -62,6 +96,22 @@ class Store:
         """
         Awaitable form of `count`.
         """
+    def delete(self, /, ids: SupportsGetItem[int, str]) -> int:
+        """
+        Deletes the rows of those ids; returns how many there were.
+        """
+    def delete_async(self, /, ids: SupportsGetItem[int, str]) -> Awaitable[int]:
+        """
+        Awaitable form of `delete`.
+        """
+    def delete_where(self, /, query: Query) -> int:
+        """
+        Deletes the rows that match the filter of `query`; returns how many.
+        """
+    def delete_where_async(self, /, query: Query) -> Awaitable[int]:
+        """
+        Awaitable form of `delete_where`.
+        """
     def flush(self, /) -> None:
         """
         Seals what is durable, and waits.
@@ -77,6 +127,14 @@ class Store:
     def get_async(self, /, id: str, columns: SupportsGetItem[int, str] | None, read: str | None) -> Awaitable[dict[str, Any] | None]:
         """
         Awaitable form of `get`.
+        """
+    def get_many(self, /, ids: SupportsGetItem[int, str], columns: SupportsGetItem[int, str] | None, read: str | None) -> list[dict[str, Any] | None]:
+        """
+        The rows of those ids, `None` where there is none.
+        """
+    def get_many_async(self, /, ids: SupportsGetItem[int, str], columns: SupportsGetItem[int, str] | None, read: str | None) -> Awaitable[list[dict[str, Any] | None]]:
+        """
+        Awaitable form of `get_many`.
         """
     def list_rows(self, /, query: Query) -> list[dict[str, Any]]:
         """
@@ -104,6 +162,14 @@ class Store:
         """
         Awaitable form of `open`.
         """
+    def optimize(self, /, older_than_s: SupportsFloat | SupportsIndex | None) -> dict[str, Any]:
+        """
+        Merges, rewrites small files, removes versions older than `older_than_s` seconds.
+        """
+    def optimize_async(self, /, older_than_s: SupportsFloat | SupportsIndex | None) -> Awaitable[dict[str, Any]]:
+        """
+        Awaitable form of `optimize`.
+        """
     def schema(self, /) -> str:
         """
         The schema as JSON, in tagged form.
@@ -116,15 +182,53 @@ class Store:
         """
         Awaitable form of `stats`.
         """
+    def stream(self, /, query: Query) -> Stream:
+        """
+        Pins a snapshot and starts to read what `query` matches.
+        """
+    def stream_async(self, /, query: Query) -> Awaitable[Stream]:
+        """
+        Awaitable form of `stream`.
+        """
     @property
     def unsealed_rows(self, /) -> int:
         """
         Durable rows of this handle that are not sealed. No I/O.
         """
+    def update(self, /, id: str, changes: "object") -> None:
+        """
+        Replaces some cells of the row of that id.
+        """
+    def update_async(self, /, id: str, changes: "object") -> Awaitable[None]:
+        """
+        Awaitable form of `update`; the changes are read before it returns.
+        """
     @property
     def uri(self, /) -> str:
         """
         Where the store is.
+        """
+
+@final
+class Stream:
+    """
+    Rows of a pinned snapshot. Reading ahead stops when it is collected.
+    """
+    def next_batch(self, /) -> RecordBatch | None:
+        """
+        The next rows as Arrow columns; `None` behind the last.
+        """
+    def next_batch_async(self, /) -> Awaitable[RecordBatch | None]:
+        """
+        Awaitable form of `next_batch`.
+        """
+    def next_rows(self, /) -> list[dict[str, Any]] | None:
+        """
+        The next rows as dicts; `None` behind the last.
+        """
+    def next_rows_async(self, /) -> Awaitable[list[dict[str, Any]] | None]:
+        """
+        Awaitable form of `next_rows`.
         """
 
 def shutdown(stores: SupportsGetItem[int, Store], limit_s: SupportsFloat | SupportsIndex) -> None:
