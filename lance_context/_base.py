@@ -16,7 +16,6 @@ from lance_context._native import Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
 from lance_context.types import MaintenanceOptions, ReadMode, Row, SchemaDeclaration
 
-
 DEFAULT_MAINTENANCE = MaintenanceOptions()
 
 

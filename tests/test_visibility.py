@@ -75,7 +75,10 @@ def test_fsync_persists_and_makes_no_sense_in_memory(path: Path) -> None:
 
 
 def test_latest_sees_without_claiming(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA, maintenance=None) as writer, GenericStore.open(path, read="latest") as reader:
+    with (
+        GenericStore.open(path, schema=SCHEMA, maintenance=None) as writer,
+        GenericStore.open(path, read="latest") as reader,
+    ):
         for expected, row in enumerate((A, B, C), 1):
             writer.add(row)
             assert reader.count() == expected
@@ -101,7 +104,10 @@ def test_rows_durable_at_open_belong_to_sealed_reads(path: Path) -> None:
 
 @pytest.mark.parametrize("read_before", [False, True])
 def test_a_reader_follows_the_merges_of_others(path: Path, *, read_before: bool) -> None:
-    with GenericStore.open(path, schema=SCHEMA, gc_grace=0, maintenance=None) as writer, GenericStore.open(path) as reader:
+    with (
+        GenericStore.open(path, schema=SCHEMA, gc_grace=0, maintenance=None) as writer,
+        GenericStore.open(path) as reader,
+    ):
         for expected in range(1, 4):
             if read_before:
                 assert reader.count() == expected - 1
@@ -152,7 +158,10 @@ def test_flush_and_merge_of_nothing(path: Path) -> None:
 
 
 def test_sealed_reads_never_shrink_under_merges(path: Path) -> None:
-    with GenericStore.open(path, schema=SCHEMA, gc_grace=0, maintenance=None) as writer, GenericStore.open(path) as reader:
+    with (
+        GenericStore.open(path, schema=SCHEMA, gc_grace=0, maintenance=None) as writer,
+        GenericStore.open(path) as reader,
+    ):
         seen = 0
         for n in range(12):
             writer.add({"id": f"r{n:02}", "n": n})
