@@ -129,6 +129,32 @@ fn a_handle_that_only_reads_does_nothing_in_the_background() {
     });
 }
 
+#[test]
+fn files_of_crashed_writes_go_when_they_are_old_and_nothing_else_does() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open_with(no_grace()).await;
+        store.add(rows(&[("a", 1)])).await.unwrap();
+        store.flush().await.unwrap();
+        let root = place.dir.path().join("store");
+        let wal = crate::support::shard_directory(&place).join("wal");
+        let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        for (name, old) in [("0110.arrow#1", true), ("0111.arrow#7", false), ("0111.arrow#x", true)] {
+            let file = std::fs::File::create(wal.join(name)).unwrap();
+            if old {
+                file.set_modified(long_ago).unwrap();
+            }
+        }
+        let staged = root.join("_versions/.tmpAbCdEf");
+        std::fs::File::create(&staged).unwrap().set_modified(long_ago).unwrap();
+        store.optimize(None).await.unwrap();
+        assert!(!wal.join("0110.arrow#1").exists() && !staged.exists(), "staged files stay");
+        assert!(wal.join("0111.arrow#7").exists(), "a write may be under way");
+        assert!(wal.join("0111.arrow#x").exists(), "that is no staged file");
+        assert_eq!(everything(&store, ReadMode::Latest).await.len(), 1);
+    });
+}
+
 /// The shard's last writer died with unsealed rows; the handle that it was taken from sees to them.
 #[test]
 fn rows_of_a_silent_writer_are_adopted() {

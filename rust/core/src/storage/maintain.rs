@@ -151,6 +151,7 @@ async fn upkeep(inner: &Inner, writer: &Writer, options: &MaintenanceOptions) ->
     if version >= inner.maintenance.cleaned_at.load(Ordering::Relaxed) + CLEAN_VERSIONS {
         optimize::clean(inner, inner.meta.gc_grace).await?;
         inner.shard.prune_manifests().await?;
+        inner.remove_staged().await?;
         inner.maintenance.cleaned_at.store(version, Ordering::Relaxed);
     }
     Ok(())

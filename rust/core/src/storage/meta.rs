@@ -135,3 +135,27 @@ fn agree<T: PartialEq>(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log was written under them, and a claim with less could not replay it.
+    #[test]
+    fn memtable_limits_are_kept_and_only_ever_raised() {
+        let options = OpenOptions::default();
+        let schema = SchemaSpec::parse(r#"{"id": "string"}"#).unwrap();
+        let mut entries = Meta::create("generic", schema, &options).entries();
+        let limits = |entries: &HashMap<String, String>| {
+            let meta = Meta::read("s", entries, &options).unwrap().unwrap();
+            (meta.memtable_rows, meta.memtable_batches)
+        };
+        let ours = (writer::MEMTABLE_ROWS, writer::MEMTABLE_BATCHES);
+        assert_eq!(limits(&entries), ours);
+        entries.insert(MEMTABLE_ROWS.to_owned(), (ours.0 + 1).to_string());
+        entries.insert(MEMTABLE_BATCHES.to_owned(), (ours.1 - 1).to_string());
+        assert_eq!(limits(&entries), (ours.0 + 1, ours.1));
+        entries.insert(MEMTABLE_ROWS.to_owned(), "many".to_owned());
+        assert!(matches!(Meta::read("s", &entries, &options), Err(Error::Damaged { .. })));
+    }
+}

@@ -19,6 +19,7 @@ mod optimize;
 mod scan;
 mod shard;
 mod snapshot;
+mod staging;
 mod steps;
 mod tail;
 mod writer;

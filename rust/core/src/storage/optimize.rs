@@ -37,6 +37,7 @@ pub(super) async fn optimize(inner: &Inner, writer: &Writer, older_than: Option<
     let compacted = compact(inner, FRAGMENT_BYTES).await?;
     let removed = clean(inner, older_than.unwrap_or_default().max(inner.meta.gc_grace)).await?;
     inner.shard.prune_manifests().await?;
+    inner.remove_staged().await?;
     Ok(OptimizeReport {
         generations: merged.generations,
         fragments_removed: compacted.fragments_removed,

@@ -165,7 +165,8 @@ impl Shard {
         Error::Damaged {
             store: self.store.clone(),
             message: format!(
-                "WAL entry {position} is torn and others follow it: {}; run `lance-context doctor --repair`",
+                "WAL entry {position} is torn and others follow it: {}; reads end before it, and writing goes on when \
+                 `doctor` with `repair` has put it aside",
                 strip_locations(&error.to_string())
             ),
             source: Some(Box::new(error)),

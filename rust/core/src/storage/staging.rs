@@ -1,0 +1,67 @@
+//! Files that a local write was staged in and that a crash left behind.
+//!
+//! Writes become visible by a rename or a link; until then they have names that no listing shows: those of
+//! object_store's `LocalFileSystem` end in `#` and a number, those of lance's own writer begin with `.tmp`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use lance_context_spec::Result;
+
+use super::Inner;
+use crate::clock;
+use crate::error::storage;
+
+/// A write that took longer than this is not going on any more.
+const STAGED_FOR: std::time::Duration = std::time::Duration::from_secs(600);
+
+impl Inner {
+    /// Removes what crashed writes left behind, on local disks.
+    pub(super) async fn remove_staged(&self) -> Result<usize> {
+        let Some(root) = self.location.path.clone() else { return Ok(0) };
+        let before = SystemTime::from(clock::ago(STAGED_FOR));
+        let removing = tokio::task::spawn_blocking(move || remove_staged(&root, before));
+        let failed = storage(self.store(), "remove staged files");
+        match removing.await {
+            Ok(removed) => removed.map_err(|e| failed(lance::Error::from(e))),
+            Err(e) => Err(failed(lance::Error::io(e.to_string()))),
+        }
+    }
+}
+
+fn remove_staged(root: &Path, before: SystemTime) -> io::Result<usize> {
+    let mut removed = 0;
+    let mut directories: Vec<PathBuf> = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in unless_gone(fs::read_dir(&directory))?.into_iter().flatten() {
+            let entry = entry?;
+            let Some(kind) = unless_gone(entry.file_type())? else { continue };
+            if kind.is_dir() {
+                directories.push(entry.path());
+            } else if kind.is_file()
+                && is_staged(&entry.file_name().to_string_lossy())
+                && let Some(file) = unless_gone(entry.metadata())?
+                && file.modified()? <= before
+                && unless_gone(fs::remove_file(entry.path()))?.is_some()
+            {
+                removed += 1;
+            }
+        }
+    }
+    Ok(removed)
+}
+
+fn is_staged(name: &str) -> bool {
+    let numbered = |suffix: &str| !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_digit());
+    name.starts_with(".tmp") || name.rsplit_once('#').is_some_and(|(_, suffix)| numbered(suffix))
+}
+
+/// `None` for what another process removed meanwhile.
+fn unless_gone<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
