@@ -276,3 +276,30 @@ fn short_pages_are_what_a_scan_would_give() {
         assert_eq!(list(&store, filtered).await, wanted);
     });
 }
+
+/// The keys of a short page and their rows are read one after the other, and must be of one moment.
+#[test]
+fn a_page_is_of_one_moment_while_rows_come_and_go() {
+    let place = Place::new();
+    run(async move {
+        let store = Arc::new(place.open_with(no_grace()).await);
+        store.add(rows(&[("a", 0), ("b", 0)])).await.unwrap();
+        let busy = Arc::clone(&store);
+        let work = spawn(async move {
+            for round in 1..=100 {
+                busy.delete(ids(&["a", "b"])).await.unwrap();
+                busy.add(rows(&[("a", round), ("b", round)])).await.unwrap();
+            }
+        });
+        while !work.is_finished() {
+            let page = Query { limit: Some(10), read: Some(ReadMode::Latest), ..Query::default() };
+            let seen = list(&store, page).await;
+            let numbers: Vec<i64> = seen.iter().map(|(_, n)| *n).collect();
+            assert!(numbers.is_empty() || numbers.len() == 2 && numbers[0] == numbers[1], "half an add: {seen:?}");
+            let found = store.get_many(ids(&["a", "b"]), None, Some(ReadMode::Latest)).await.unwrap();
+            let found: Vec<_> = found.iter().flatten().map(crate::support::number).collect();
+            assert!(found.is_empty() || found.len() == 2 && found[0] == found[1], "half an add: {found:?}");
+        }
+        work.await.unwrap();
+    });
+}

@@ -102,8 +102,7 @@ impl Inner {
     ) -> Result<Vec<Option<RecordBatch>>> {
         let mut attempt = 1;
         loop {
-            let snapshot = self.snapshot(read).await?;
-            let snapshot = &snapshot;
+            let snapshot = &self.snapshot(read).await?.pinned()?;
             let lookups = (0..keys.len()).map(|at| async move {
                 let Some(key) = keys.get(at) else { return Ok(None) };
                 self.get_snapshot(snapshot, key, columns).await
@@ -258,7 +257,7 @@ async fn read_key_map(generation: &Dataset, key: &str) -> lance::Result<KeyMap> 
 }
 
 fn probe_memory(table: &InMemoryMemTableRef, key: &str, columns: &[String]) -> lance::Result<Found> {
-    let visible = table.index_store.visible_count();
+    let visible = table.index_store.visible_count().min(table.batch_store.len());
     let Some(last) = visible.checked_sub(1).and_then(|i| table.batch_store.get(i)) else { return Ok(Found::Nothing) };
     let rows = last.row_offset + last.num_rows as u64;
     let Some(max_row) = rows.checked_sub(1) else { return Ok(Found::Nothing) };

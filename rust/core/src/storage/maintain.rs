@@ -111,9 +111,11 @@ async fn run(
     tick: Duration,
 ) {
     let mut failed_at: Option<Duration> = None;
+    let mut looked_at = clock::since_boot();
     loop {
-        // Woken, or time for another look.
-        drop(tokio::time::timeout(tick, signal.wake.notified()).await);
+        let until_next = (looked_at + tick).saturating_sub(clock::since_boot());
+        // Woken, or time for another look at what has become old.
+        drop(tokio::time::timeout(until_next, signal.wake.notified()).await);
         if signal.ended.load(Ordering::Acquire) {
             return;
         }
@@ -123,7 +125,12 @@ async fn run(
         let Some(inner) = store.upgrade() else { return };
         let Some(writer) = Writer::revive(Arc::clone(&inner), &commands) else { return };
         let Ok(_permit) = AT_WORK.acquire().await else { return };
-        let outcome = upkeep(&inner, &writer, &options).await;
+        let now = clock::since_boot();
+        let look = now >= looked_at + tick;
+        if look {
+            looked_at = now;
+        }
+        let outcome = upkeep(&inner, &writer, &options, look).await;
         failed_at = outcome.is_err().then(clock::since_boot);
         if let Err(error) = &outcome {
             tracing::warn!(store = %inner.store(), %error, "maintenance failed and is tried again");
@@ -132,14 +139,15 @@ async fn run(
     }
 }
 
-async fn upkeep(inner: &Inner, writer: &Writer, options: &MaintenanceOptions) -> Result<()> {
-    if inner.is_orphaned(options.orphan_after).await? {
+/// `look`: also at what only becomes due by the time that passes.
+async fn upkeep(inner: &Inner, writer: &Writer, options: &MaintenanceOptions, look: bool) -> Result<()> {
+    if look && inner.is_orphaned(options.orphan_after).await? {
         writer.flush().await?;
     }
     let (generations, bytes) = inner.pending().await?;
     if generations >= options.merge_generations || bytes >= options.merge_bytes {
         merge::merge(inner, writer).await?;
-    } else {
+    } else if look {
         inner.collect().await?;
     }
     let Ok(_alone) = inner.merging.try_lock() else { return Ok(()) };

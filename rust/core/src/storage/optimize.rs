@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lance::dataset::cleanup::CleanupPolicyBuilder;
+use lance::dataset::cleanup::CleanupPolicy;
 use lance::dataset::index::frag_reuse::cleanup_frag_reuse_index;
 use lance::dataset::optimize::{CompactionMetrics, CompactionOptions, compact_files};
 use lance::index::DatasetIndexExt;
@@ -90,16 +90,40 @@ async fn try_compact(inner: &Inner, target_bytes: u64) -> lance::Result<Compacti
     Ok(metrics)
 }
 
-/// Removes versions of the base table, and files that only they have, that are older than `age`; returns their
-/// number and the bytes. Files of a commit in preparation stay.
+/// Removes versions of the base table, and files that only they have, that nobody can have begun to read within
+/// `age`; returns their number and the bytes. Files of a commit in preparation stay.
 pub(super) async fn clean(inner: &Inner, age: Duration) -> Result<(u64, u64)> {
     let view = inner.base.latest().await?;
+    let failed = storage(inner.store(), "clean up");
+    let versions = view.dataset.versions().await.map_err(&failed)?;
+    let Some(kept) = oldest_kept(versions.iter().map(|v| (v.version, v.timestamp)), clock::ago(age)) else {
+        return Ok((0, 0));
+    };
     inner.before(Step::Clean).await;
-    let policy = CleanupPolicyBuilder::default()
-        .before_timestamp(clock::ago(age))
-        .delete_unverified(false)
-        .error_if_tagged_old_versions(false)
-        .build();
-    let removed = view.dataset.cleanup_with_policy(policy).await.map_err(storage(inner.store(), "clean up"))?;
+    let policy = CleanupPolicy {
+        before_version: Some(kept),
+        delete_unverified: false,
+        error_if_tagged_old_versions: false,
+        ..CleanupPolicy::default()
+    };
+    let removed = view.dataset.cleanup_with_policy(policy).await.map_err(&failed)?;
     Ok((removed.old_versions, removed.bytes_removed))
+}
+
+/// The version that was the newest at `cutoff`: a read may have begun on it since then, however old it is itself.
+fn oldest_kept<T: PartialOrd>(versions: impl Iterator<Item = (u64, T)>, cutoff: T) -> Option<u64> {
+    versions.filter(|(_, written)| *written <= cutoff).map(|(version, _)| version).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_current_at_the_cutoff_is_kept() {
+        let versions = [(3, 10), (1, 0), (2, 5)];
+        for (cutoff, kept) in [(-1, None), (0, Some(1)), (4, Some(1)), (5, Some(2)), (9, Some(2)), (100, Some(3))] {
+            assert_eq!(oldest_kept(versions.into_iter(), cutoff), kept, "{cutoff}");
+        }
+    }
 }

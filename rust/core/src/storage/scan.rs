@@ -88,7 +88,7 @@ impl Drop for RowStream {
 impl Inner {
     /// Starts to read what `scan` asks for, its page and its order left aside.
     pub(super) async fn stream(self: &Arc<Self>, scan: Scan) -> Result<RowStream> {
-        let snapshot = self.snapshot(scan.read).await?;
+        let snapshot = self.snapshot(scan.read).await?.pinned()?;
         let (sender, batches) = mpsc::channel(STREAM_BATCHES);
         let inner = Arc::clone(self);
         let reading = task::spawn(async move {
@@ -222,7 +222,7 @@ impl Inner {
         }
         let mut attempt = 1;
         loop {
-            let snapshot = self.snapshot(scan.read).await?;
+            let snapshot = self.snapshot(scan.read).await?.pinned()?;
             match self.list_snapshot(&snapshot, &scan).await {
                 Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome.map_err(|e| self.read_error(scan.filter.is_some(), e)),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use lance::dataset::mem_wal::ShardSnapshot;
 use lance::dataset::mem_wal::scanner::InMemoryMemTables;
+use lance::dataset::mem_wal::write::BatchStore;
 use lance_context_spec::{Error, ReadMode, Result};
 use lance_index::mem_wal::ShardManifest;
 
@@ -40,6 +41,27 @@ pub(super) struct Memory(pub InMemoryMemTables);
 impl std::fmt::Debug for Memory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Memory").field("generation", &self.0.active.generation).finish_non_exhaustive()
+    }
+}
+
+impl Snapshot {
+    /// The same, deaf to what is added to the active memtable from here on: for reads of more than one step.
+    ///
+    /// Lance bounds all that it reads of a memtable by the batches in its store, its key index too.
+    pub fn pinned(mut self) -> Result<Self> {
+        if let Some(Memory(memory)) = &mut self.memory {
+            let active = &mut memory.active;
+            let visible = active.index_store.visible_count().min(active.batch_store.len());
+            let batches = BatchStore::with_capacity(visible.max(1));
+            for batch in (0..visible).filter_map(|at| active.batch_store.get(at)) {
+                batches.append(batch.data.clone()).map_err(|_| Error::Internal {
+                    message: "a memtable's batches do not fit a store of their number".to_owned(),
+                    source: None,
+                })?;
+            }
+            active.batch_store = Arc::new(batches);
+        }
+        Ok(self)
     }
 }
 
