@@ -27,9 +27,13 @@ pub(crate) fn fenced_by_peer(error: &lance::Error) -> bool {
 }
 
 /// Whether a writer could not be opened because another one claimed the shard at the same moment.
-/// lance reports the lost race as a plain I/O error, so the text is all there is.
+/// lance reports the lost race as a plain I/O error, so the text is all there is. It calls a write that storage
+/// refuses again and again contention as well, and only the cause behind that tells.
 pub(crate) fn lost_claim(error: &lance::Error) -> bool {
-    fenced_by_peer(error) || error.to_string().contains("Failed to claim shard")
+    let text = error.to_string();
+    fenced_by_peer(error)
+        || text.contains("another writer claimed epoch")
+        || text.contains("due to manifest contention: Retryable commit conflict")
 }
 
 /// A lock whose holder panicked.

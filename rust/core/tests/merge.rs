@@ -159,3 +159,26 @@ fn concurrent_merges_of_two_handles_double_nothing() {
         }
     });
 }
+
+/// Lance exports a partial key index when a memtable is frozen before its last batch is indexed; superseded rows
+/// come back then, and a merge makes them permanent. Large batches sealed at once are where it shows.
+#[test]
+fn large_adds_that_are_sealed_at_once_double_nothing() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open_with(no_grace()).await;
+        let ids: Vec<String> =
+            (0..90_000_u64).map(|i| format!("{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        for round in 0..4 {
+            let batch: Vec<(&str, i64)> = ids.iter().map(|id| (id.as_str(), round)).collect();
+            store.add(rows(&batch)).await.unwrap();
+            store.flush().await.unwrap();
+            assert_eq!(store.count(None, None).await.unwrap(), 90_000, "round {round}, sealed");
+            if round % 2 == 1 {
+                store.merge().await.unwrap();
+                assert_eq!(store.count(None, None).await.unwrap(), 90_000, "round {round}, merged");
+                assert_eq!(store.stats().await.unwrap().base_rows, 90_000, "round {round}");
+            }
+        }
+    });
+}

@@ -20,6 +20,7 @@ use lance_index::scalar::ScalarIndexParams;
 use super::base::key_index_name;
 use super::location::Access;
 use super::meta::Meta;
+use super::staging::is_staged;
 use super::steps::Step;
 use super::{Kind, Location, SESSION};
 use crate::codec::arrow_schema;
@@ -109,7 +110,8 @@ fn is_vacant(store: &str, path: &Path) -> Result<bool> {
         dir.read_dir().map_err(failed)?.map(|entry| entry.map_err(failed)).collect()
     };
     let versions = path.join("_versions");
-    if versions.is_dir() && !entries(&versions)?.is_empty() {
+    let staged = |file: &std::fs::DirEntry| is_staged(&file.file_name().to_string_lossy());
+    if versions.is_dir() && !entries(&versions)?.iter().all(staged) {
         return Ok(false);
     }
     for entry in entries(path)? {
@@ -125,8 +127,9 @@ fn is_vacant(store: &str, path: &Path) -> Result<bool> {
             return Err(holds(&name));
         }
         for file in entries(&entry.path())? {
-            if !file.file_name().to_string_lossy().ends_with(ending) {
-                return Err(holds(file.file_name().as_os_str()));
+            let name = file.file_name();
+            if !name.to_string_lossy().ends_with(ending) && !is_staged(&name.to_string_lossy()) {
+                return Err(holds(&name));
             }
         }
     }

@@ -7,8 +7,9 @@ use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
+use arrow::array::{Array, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
 use arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::physical_plan::SendableRecordBatchStream;
@@ -22,6 +23,7 @@ use tokio::task::JoinHandle;
 use super::Inner;
 use super::edit::CONCURRENT_LOOKUPS;
 use super::snapshot::Snapshot;
+use crate::codec::arrow_schema;
 use crate::error::{storage, strip_locations, vanished};
 use crate::task;
 
@@ -108,13 +110,14 @@ impl Inner {
     ) -> lance::Result<()> {
         let by_key = self.is_wide(snapshot, scan);
         let key = [self.kind.key.to_owned()];
+        let schema = self.schema_of(&scan.columns);
         let mut scanned = self.scan_snapshot(snapshot, scan, if by_key { &key } else { &scan.columns }).await?;
         while let Some(batch) = scanned.try_next().await? {
             if batch.num_rows() == 0 {
                 continue;
             }
             if !by_key {
-                if sender.send(Ok(reorder(&batch, &scan.columns)?)).await.is_err() {
+                if !send(sender, &schema, &[reorder(&batch, &scan.columns)?]).await? {
                     return Ok(());
                 }
                 continue;
@@ -125,17 +128,25 @@ impl Inner {
                 bytes += row.get_array_memory_size();
                 kept.push(row);
                 if kept.len() >= STREAM_ROWS || bytes >= STREAM_BYTES {
-                    if !send(sender, &mem::take(&mut kept)).await? {
+                    if !send(sender, &schema, &mem::take(&mut kept)).await? {
                         return Ok(());
                     }
                     bytes = 0;
                 }
             }
-            if !send(sender, &kept).await? {
+            if !send(sender, &schema, &kept).await? {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// The declared types of `columns`, in that order: what comes from several tiers differs in small things.
+    fn schema_of(&self, columns: &[String]) -> SchemaRef {
+        let declared = arrow_schema(&self.schema);
+        let fields = columns.iter().filter_map(|name| declared.field_with_name(name).ok());
+        let plain = |field: &Field| Field::new(field.name(), field.data_type().clone(), field.is_nullable());
+        Arc::new(Schema::new(fields.map(plain).collect::<Vec<_>>()))
     }
 
     /// Whether a thousand rows of the projection are too much to hold at once.
@@ -317,15 +328,47 @@ impl Inner {
 }
 
 /// Sends `rows` as one batch; `false` when nobody wants more.
-async fn send(sender: &mpsc::Sender<Result<RecordBatch>>, rows: &[RecordBatch]) -> lance::Result<bool> {
-    let Some(first) = rows.first() else { return Ok(true) };
-    Ok(sender.send(Ok(concat_batches(&first.schema(), rows)?)).await.is_ok())
+async fn send(
+    sender: &mpsc::Sender<Result<RecordBatch>>,
+    schema: &SchemaRef,
+    rows: &[RecordBatch],
+) -> lance::Result<bool> {
+    let rows = match rows {
+        [] => return Ok(true),
+        [whole] => RecordBatch::try_new(Arc::clone(schema), whole.columns().to_vec())?,
+        parts => concat_batches(schema, parts)?,
+    };
+    Ok(sender.send(Ok(rows)).await.is_ok())
 }
 
-/// `batch` with exactly `columns`, in that order.
+/// `batch` with exactly `columns`, in that order, and without metadata: what comes from the log has other than what
+/// comes from files, in the items of lists too.
 pub(super) fn reorder(batch: &RecordBatch, columns: &[String]) -> Result<RecordBatch, ArrowError> {
-    let indices = columns.iter().map(|name| batch.schema().index_of(name)).collect::<Result<Vec<_>, _>>()?;
-    batch.project(&indices)
+    let schema = batch.schema();
+    let mut fields = Vec::with_capacity(columns.len());
+    let mut arrays = Vec::with_capacity(columns.len());
+    for name in columns {
+        let at = schema.index_of(name)?;
+        let (field, array) = (schema.field(at), batch.column(at));
+        let plain = plain_type(field.data_type());
+        arrays.push(if plain == *field.data_type() {
+            Arc::clone(array)
+        } else {
+            make_array(array.to_data().into_builder().data_type(plain.clone()).build()?)
+        });
+        fields.push(Field::new(name, plain, field.is_nullable()));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    let plain = |item: &Field| Arc::new(Field::new(item.name(), plain_type(item.data_type()), item.is_nullable()));
+    match data_type {
+        DataType::List(item) => DataType::List(plain(item)),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(plain(item), *size),
+        other => other.clone(),
+    }
 }
 
 /// The rows of `batches` ordered by their first column, cut to `offset..offset + limit`.

@@ -53,7 +53,7 @@ fn remove_staged(root: &Path, before: SystemTime) -> io::Result<usize> {
     Ok(removed)
 }
 
-fn is_staged(name: &str) -> bool {
+pub(super) fn is_staged(name: &str) -> bool {
     let numbered = |suffix: &str| !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_digit());
     name.starts_with(".tmp") || name.rsplit_once('#').is_some_and(|(_, suffix)| numbered(suffix))
 }
