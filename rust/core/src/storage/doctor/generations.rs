@@ -22,7 +22,7 @@ use object_store::path::Path;
 
 use super::files::{Files, check_files};
 use super::table::{Table, first_difference, key_hash, live_rows, report_duplicates};
-use super::{Exam, Stopped, told};
+use super::{Exam, Stopped, caught, told};
 use crate::error::vanished;
 
 /// The file of a BTree that holds its values; lance does not export the name.
@@ -55,7 +55,7 @@ pub(super) fn key_index_store(files: &Files, name: &str) -> LanceIndexStore {
 async fn check_generation(files: &Files, table: &Table, sealed: &SsTable, exam: &mut Exam) -> Result<(), Stopped> {
     let place = directory(files, &sealed.path);
     let subject = files.relative(&place);
-    let generation = match Box::pin(files.generation(&sealed.path)).await {
+    let generation = match caught(files.generation(&sealed.path)).await {
         Ok(generation) => generation,
         Err(e) if vanished(&e) && files.list(&place).await?.is_empty() => {
             let message = "it is sealed, listed and not there, so that reads fail; restore it from a backup";
@@ -100,7 +100,7 @@ fn check_shape(files: &Files, table: &Table, sealed: &SsTable, generation: &Data
 /// Each key has one live row, and the key index has exactly these keys.
 async fn check_keys(files: &Files, sealed: &SsTable, generation: &Dataset, exam: &mut Exam) {
     let place = files.relative(&directory(files, &sealed.path));
-    let rows = match live_rows(generation, files.key).await {
+    let rows = match caught(live_rows(generation, files.key)).await {
         Ok(rows) => rows,
         Err(e) => {
             let message = format!("the key column cannot be read: {}; restore the generation from a backup", told(&e));
@@ -108,7 +108,7 @@ async fn check_keys(files: &Files, sealed: &SsTable, generation: &Dataset, exam:
         }
     };
     report_duplicates(exam, &format!("generation {}", sealed.generation), &rows);
-    let wrong = match indexed_keys(files, &sealed.path).await {
+    let wrong = match caught(indexed_keys(files, &sealed.path)).await {
         Ok(indexed) if indexed == rows.keys => return,
         Ok(indexed) => {
             let missing = rows.keys.difference(&indexed).count();

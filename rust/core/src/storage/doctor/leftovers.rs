@@ -17,7 +17,7 @@ use object_store::path::Path;
 use super::files::Files;
 use super::manifests::generation_directories;
 use super::table::Table;
-use super::{Exam, Stopped};
+use super::{Exam, Stopped, caught};
 use crate::clock;
 use crate::storage::shard::QUARANTINE;
 
@@ -86,7 +86,7 @@ async fn check_table_files(files: &Files, table: &Table, grace: Duration, exam: 
         return Ok(());
     };
     let cleanup = table.dataset.cleanup(unreferenced()).with_max_candidate_files(CANDIDATES);
-    let explained = Box::pin(cleanup.explain()).await?;
+    let explained = caught(cleanup.explain()).await?;
     let mut superfluous: BTreeMap<(String, bool), usize> = BTreeMap::new();
     let limit = clock::ago(grace);
     let mut count = |path: &Path, modified: DateTime<Utc>| {

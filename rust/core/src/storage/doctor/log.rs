@@ -15,8 +15,7 @@ use lance_index::mem_wal::ShardManifest;
 
 use super::files::Files;
 use super::table::Table;
-use super::{Exam, Stopped, told};
-use crate::error::strip_locations;
+use super::{Exam, Stopped, caught, told};
 use crate::storage::shard::Slot;
 
 /// More missing entries than this in a row are not filled: that is no lost file but a stray one far away.
@@ -49,7 +48,8 @@ pub(super) async fn check(
     let end = positions.last().copied().unwrap_or(0);
     let mut tail = BTreeMap::new();
     for position in positions.into_iter().filter(|position| *position > replayed) {
-        let found = match files.shard.look(position).await {
+        let looking = async { files.shard.look(position).await.map_err(Stopped::from) };
+        let found = match caught(looking).await {
             // Collected in the meantime.
             Ok(Slot::Free) => continue,
             Ok(Slot::Torn(e)) => Found::Torn(told(&e)),
@@ -59,7 +59,7 @@ pub(super) async fn check(
                 }
                 Found::Entry { epoch: entry.writer_epoch, rows: !entry.batches.is_empty() }
             }
-            Err(e) => Found::Unreadable(strip_locations(&e.to_string())),
+            Err(Stopped(why)) => Found::Unreadable(why),
         };
         tail.insert(position, found);
     }
@@ -126,8 +126,10 @@ fn check_columns(files: &Files, position: u64, entry: &WalReadEntry, schema: &Sc
         let named = batch.schema().fields().iter().map(|f| f.name()).eq(schema.fields().iter().map(|f| f.name()));
         let fits = RecordBatch::try_new(Arc::clone(schema), batch.columns().to_vec());
         let wrong = match fits {
-            Ok(_) if named => continue,
-            Ok(_) => "its columns have other names".to_owned(),
+            Ok(_) if !named => "its columns have other names".to_owned(),
+            // Lance then refuses to replay it.
+            Ok(fitting) if fitting.schema() != batch.schema() => "it was written under other metadata".to_owned(),
+            Ok(_) => continue,
             Err(e) => e.to_string(),
         };
         let message = format!(

@@ -13,6 +13,10 @@ mod manifests;
 mod repair;
 mod table;
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
 use lance_context_spec::doctor::code;
 use lance_context_spec::{DoctorReport, Error, Finding, OpenOptions, Result, Severity};
 use lance_index::mem_wal::ShardManifest;
@@ -192,6 +196,18 @@ impl From<Error> for Stopped {
     fn from(error: Error) -> Self {
         Self(error.to_string())
     }
+}
+
+/// Awaits `work` and makes an error of a panic: lance panics on some torn files.
+async fn caught<T, E: From<lance::Error>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    let text = |panic: Box<dyn Any + Send>| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+    };
+    AssertUnwindSafe(Box::pin(work))
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(lance::Error::io(format!("the reader panics: {}", text(panic))).into()))
 }
 
 /// An engine's error in a sentence.

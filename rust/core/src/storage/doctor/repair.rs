@@ -27,7 +27,7 @@ use super::files::Files;
 use super::generations::key_index_store;
 use super::leftovers::unreferenced;
 use super::table::key_column;
-use super::{Exam, IndexRepair, Plan, Stopped};
+use super::{Exam, IndexRepair, Plan, Stopped, caught};
 use crate::storage::base::{BaseView, key_index_name};
 use crate::storage::create::complete;
 use crate::storage::merge;
@@ -49,7 +49,7 @@ struct Steps {
 
 impl Steps {
     async fn take(&mut self, what: &str, step: impl Future<Output = Result<(), Stopped>>) {
-        if let Err(Stopped(why)) = step.await {
+        if let Err(Stopped(why)) = caught(step).await {
             self.failures.push(Finding {
                 severity: Severity::Error,
                 code: code::REPAIR_FAILED,
@@ -126,7 +126,7 @@ async fn write_generation_keys(files: &Files, name: &str) -> Result<(), Stopped>
     let mut scan = generation.scan();
     // Lance gives deleted rows only together with row ids.
     scan.project(&[files.key])?.with_row_id().include_deleted_rows().scan_in_order(true);
-    let mut rows = Box::pin(scan.try_into_stream()).await?;
+    let mut rows = scan.try_into_stream().await?;
     while let Some(batch) = rows.try_next().await? {
         for key in key_column(&batch, files.key)?.iter().flatten() {
             keys.push((key.to_owned(), keys.len() as u64));
@@ -172,7 +172,7 @@ async fn mend_table(files: &Files, location: &Location, kind: Kind, plan: &Plan)
 }
 
 async fn load(files: &Files) -> lance::Result<Dataset> {
-    Box::pin(files.builder().load()).await
+    files.builder().load().await
 }
 
 /// Removes what nothing needs. What fails is in the result.
@@ -200,7 +200,7 @@ async fn sweep_shard(files: &Files, location: &Location, plan: &Plan) -> Result<
 async fn sweep_table(files: &Files, location: &Location, plan: &Plan) -> Result<(), Stopped> {
     if plan.files {
         location.before(Step::Clean).await;
-        Box::pin(load(files).await?.cleanup_with_policy(unreferenced())).await?;
+        load(files).await?.cleanup_with_policy(unreferenced()).await?;
     }
     for file in &plan.deletions {
         location.before(Step::Clean).await;

@@ -20,7 +20,7 @@ use object_store::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::files::{Files, check_files, referenced};
-use super::{Exam, IndexRepair, Stopped, told};
+use super::{Exam, IndexRepair, Stopped, caught, told};
 use crate::codec::arrow_schema;
 use crate::error::vanished;
 use crate::storage::base::{BaseView, KeyIndex, key_index_name};
@@ -49,7 +49,7 @@ pub(super) enum Opened {
 
 /// Opens the table and checks that it is ours.
 pub(super) async fn open(files: &Files, exam: &mut Exam) -> Opened {
-    let dataset = match Box::pin(files.builder().load()).await {
+    let dataset = match caught(files.builder().load()).await {
         Ok(dataset) => Arc::new(dataset),
         Err(e) => {
             let message = format!("the newest version does not open: {}; restore it from a backup", told(&e));
@@ -99,7 +99,7 @@ pub(super) async fn check(files: &Files, table: &mut Table, exam: &mut Exam) {
         exam.unchecked("unique keys of the table, and its key index", "files of rows are missing");
         return;
     }
-    let rows = match live_rows(&table.dataset, files.key).await {
+    let rows = match caught(live_rows(&table.dataset, files.key)).await {
         Ok(rows) => rows,
         Err(e) => {
             let message = format!("the key column cannot be read: {}; restore the table from a backup", told(&e));
@@ -174,7 +174,7 @@ async fn check_versions(files: &Files, table: &mut Table, exam: &mut Exam) -> Re
             continue;
         }
         let subject = format!("version {}", version.version);
-        let old = match Box::pin(table.dataset.checkout_version(version.version)).await {
+        let old = match caught(table.dataset.checkout_version(version.version)).await {
             Ok(old) => old,
             // Cleaned up in the meantime.
             Err(e) if vanished(&e) => continue,
@@ -221,7 +221,7 @@ pub(super) fn key_hash(key: &str) -> u128 {
 pub(super) async fn live_rows(dataset: &Dataset, key: &str) -> lance::Result<Rows> {
     let mut scan = dataset.scan();
     scan.project(&[key])?.with_row_address();
-    let mut stream = Box::pin(scan.try_into_stream()).await?;
+    let mut stream = scan.try_into_stream().await?;
     let mut rows = Rows::default();
     while let Some(batch) = stream.try_next().await? {
         let addresses = batch.column_by_name(ROW_ADDR).and_then(|c| c.as_primitive_opt::<UInt64Type>());
@@ -252,10 +252,7 @@ pub(super) fn report_duplicates(exam: &mut Exam, place: &str, rows: &Rows) {
 async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut Exam) -> Result<(), Stopped> {
     let name = key_index_name(files.key);
     let indices = table.dataset.load_indices().await?;
-    let mut segments = Vec::new();
-    for index in indices.iter().filter(|index| index.name == name) {
-        segments.push(index);
-    }
+    let segments: Vec<_> = indices.iter().filter(|index| index.name == name).collect();
     if segments.is_empty() {
         exam.plan.complete = true;
         let message = "there is none, so that reads by key read the whole table; the next open makes one";
@@ -283,7 +280,7 @@ async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut E
         return Ok(());
     }
     let view = BaseView::new(Arc::clone(&table.dataset), files.shard_id).await?;
-    let indexed = match view.key_index(files.key).await {
+    let indexed = match caught(view.key_index(files.key)).await {
         Ok(None) => {
             exam.plan.key_index = Some(IndexRepair::Extend);
             let message = "it does not cover every file of rows, so that reads by key are slower; the next merge or \
@@ -291,7 +288,7 @@ async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut E
             exam.warning(code::KEY_INDEX_BEHIND, name, message);
             return Ok(());
         }
-        Ok(Some(index)) => indexed_addresses(index).await,
+        Ok(Some(index)) => caught(indexed_addresses(index)).await,
         Err(e) => Err(e),
     };
     let broken = match indexed {
