@@ -629,13 +629,37 @@ fn a_torn_newest_shard_manifest_stays_when_the_log_lacks_what_it_added() {
 
 /// The shard's manifests are rolled back behind a merge.
 #[test]
-fn a_mark_ahead_of_the_shard_is_found() {
+fn a_shard_behind_the_tables_mark_goes_on_behind_it() {
     let place = Place::new();
     lived_in(&place);
     for version in 2..=newest_shard_manifest(&place) {
         fs::remove_file(shard_manifest(&place, version)).unwrap();
     }
     finds(&place, &[(Bad, code::MARK_AHEAD)]);
+    mends(&place, &[code::MARK_AHEAD], &[]);
+    works_with(&place, all_but(&[]));
+
+    let place = Place::new();
+    lived_in(&place);
+    fs::remove_dir_all(shard_directory(&place)).unwrap();
+    finds(&place, &[(Bad, code::MARK_AHEAD)]);
+    mends(&place, &[code::MARK_AHEAD], &[]);
+    works_with(&place, expect(&[("a", 1), ("b", 1)]));
+}
+
+/// Generations sealed behind a lost manifest bear the numbers of merged ones, and are not taken for them.
+#[test]
+fn a_shard_behind_the_tables_mark_that_lists_generations_is_left_alone() {
+    let place = Place::new();
+    lived_in(&place);
+    for version in 3..=newest_shard_manifest(&place) {
+        fs::remove_file(shard_manifest(&place, version)).unwrap();
+    }
+    commit(&place, |manifest| manifest.current_generation = 1);
+    let before = contents(place.dir.path());
+    let left = [(Bad, code::MARK_AHEAD), (Bad, code::SHARD_MANIFEST_ORDER)];
+    mends(&place, &[], &left);
+    assert!(contents(place.dir.path()) == before, "something was changed");
 }
 
 #[test]
@@ -809,12 +833,20 @@ fn entries_of_writers_that_do_not_follow_each_other_are_found() {
         writer.finish().unwrap();
         fs::write(file, writer.into_inner().unwrap()).unwrap();
     };
-    for epoch in [0, 9] {
-        let place = Place::new();
-        lived_in(&place);
-        under_epoch(&wal_entry(&place, 4), epoch);
-        finds(&place, &[(Bad, code::WAL_ORDER)]);
+    let place = Place::new();
+    lived_in(&place);
+    under_epoch(&wal_entry(&place, 4), 0);
+    finds(&place, &[(Bad, code::WAL_ORDER)]);
+    mends(&place, &[], &[(Bad, code::WAL_ORDER)]);
+
+    let place = Place::new();
+    lived_in(&place);
+    for position in [4, 5] {
+        under_epoch(&wal_entry(&place, position), 20);
     }
+    finds(&place, &[(Bad, code::WAL_ORDER)]);
+    mends(&place, &[code::WAL_ORDER], &[]);
+    works_with(&place, all_but(&[]));
 }
 
 #[test]
@@ -919,6 +951,53 @@ fn many_damages_at_once_are_all_found_and_mended() {
     let codes: Vec<_> = found.iter().map(|(_, code)| *code).collect();
     mends(&place, &codes, &[(Warning, code::QUARANTINED)]);
     works_with(&place, all_but(&["d"]));
+}
+
+#[test]
+fn a_store_that_syncs_is_repaired_too() {
+    let place = Place::new();
+    let uri = place.uri();
+    in_dying_process(async move {
+        let options = OpenOptions { fsync: Some(true), ..patient() };
+        let store = GenericStore::open(&uri, Some(schema()), options).await.unwrap();
+        store.add(rows(&[("a", 1)])).await.unwrap();
+        store.flush().await.unwrap();
+        for (id, n) in [("b", 2), ("c", 3), ("d", 4)] {
+            store.add(rows(&[(id, n)])).await.unwrap();
+        }
+        std::mem::forget(store);
+    });
+    tear(&wal_entry(&place, 3));
+    let sidecar = files(&shard_directory(&place)).into_iter().find(|path| path.join("_pk_index").is_dir()).unwrap();
+    fs::remove_dir_all(sidecar.join("_pk_index")).unwrap();
+    mends(&place, &[code::WAL_TORN, code::GENERATION_KEYS], &[(Warning, code::QUARANTINED)]);
+    works_with(&place, expect(&[("a", 1), ("b", 2), ("d", 4)]));
+}
+
+/// A look at a store that others write to, merge and collect says when it may be wrong.
+#[test]
+fn a_busy_store_is_not_taken_for_a_damaged_one() {
+    let place = Place::new();
+    let uri = place.uri();
+    block_on(async move {
+        let options = OpenOptions { gc_grace: Some(Duration::ZERO), ..quiet() };
+        let store = GenericStore::open(&uri, Some(schema()), options).await.unwrap();
+        let work = spawn(async move {
+            for round in 0..30_i64 {
+                store.add(rows(&[(format!("row-{round}").as_str(), round), ("same", round)])).await.unwrap();
+                store.flush().await.unwrap();
+                if round % 3 == 2 {
+                    store.merge().await.unwrap();
+                }
+            }
+        });
+        while !work.is_finished() {
+            let report = GenericStore::doctor(&uri, quiet(), false).await.unwrap();
+            let in_use = report.findings.iter().any(|f| f.code == code::IN_USE);
+            assert!(in_use || report.worst() < Some(Bad), "{report:#?}");
+        }
+        work.await.unwrap();
+    });
 }
 
 #[test]

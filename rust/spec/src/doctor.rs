@@ -120,7 +120,7 @@ pub mod code {
     pub const SHARD_MANIFEST_ORDER: &str = "shard-manifest-order";
     /// The shard refuses every writer.
     pub const SHARD_CLOSED: &str = "shard-closed";
-    /// The table claims to have merged generations that were never sealed.
+    /// The table claims to have merged generations that were never sealed. Repairable unless the shard lists any.
     pub const MARK_AHEAD: &str = "mark-ahead";
     /// A generation that is neither merged nor listed.
     pub const GENERATION_LOST: &str = "generation-lost";
@@ -147,7 +147,8 @@ pub mod code {
     pub const WAL_UNREADABLE: &str = "wal-unreadable";
     /// A WAL entry has other columns than the table.
     pub const WAL_SCHEMA: &str = "wal-schema";
-    /// The writers of the WAL do not follow each other.
+    /// The writers of the WAL do not follow each other, or the shard manifest does not know one. The latter is
+    /// repairable.
     pub const WAL_ORDER: &str = "wal-order";
     /// Generations that nothing needs any more. Repairable once they are older than the store's `gc_grace`.
     pub const GENERATION_LEFTOVER: &str = "generation-leftover";

@@ -143,11 +143,12 @@ async fn check_stray_files(files: &Files, grace: Duration, exam: &mut Exam) -> R
     let limit = clock::ago(grace);
     let manifests = shard_manifest_path(&files.root, &files.shard_id);
     let wal = shard_wal_path(&files.root, &files.shard_id);
-    let named: [(&Path, fn(u64) -> String); 2] = [(&manifests, manifest_filename), (&wal, wal_entry_filename)];
-    for (directory, name) in named {
+    for directory in [&manifests, &wal] {
         for file in files.list(directory).await? {
             let found = file.location.filename().unwrap_or_default();
-            let own = parse_bit_reversed_filename(found).is_some_and(|number| name(number) == found);
+            let own = parse_bit_reversed_filename(found).is_some_and(|number| {
+                [manifest_filename(number), wal_entry_filename(number)].iter().any(|n| n == found)
+            });
             if own || found == HINT {
                 continue;
             }

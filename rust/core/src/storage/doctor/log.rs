@@ -15,8 +15,11 @@ use lance_index::mem_wal::ShardManifest;
 
 use super::files::Files;
 use super::table::Table;
-use super::{Exam, Stopped, caught, told};
+use super::{Exam, Floor, Stopped, caught, told};
 use crate::storage::shard::Slot;
+
+/// A writer so many claims ahead of the manifest is none of this shard.
+const CLAIMS: u64 = 1_000;
 
 /// More missing entries than this in a row are not filled: that is no lost file but a stray one far away.
 const FILLED: u64 = 10_000;
@@ -145,16 +148,26 @@ fn check_order(files: &Files, manifest: &ShardManifest, tail: &BTreeMap<u64, Fou
     let mut last = 0;
     for (position, found) in tail {
         let Found::Entry { epoch, .. } = found else { continue };
-        let wrong = if *epoch > manifest.writer_epoch {
-            format!("of a writer that the shard manifest does not know (epoch {epoch})")
-        } else if *epoch < last {
-            format!("of an older writer (epoch {epoch}) than the one before it ({last})")
-        } else {
-            last = *epoch;
+        if *epoch < last {
+            let message = format!(
+                "entry {position} is of an older writer (epoch {epoch}) than the one before it ({last}); restore the \
+                 shard from a backup"
+            );
+            exam.error(code::WAL_ORDER, entry_name(files, *position), message);
             continue;
-        };
-        let message = format!("entry {position} is {wrong}; restore the shard's newest manifest and WAL from a backup");
-        exam.error(code::WAL_ORDER, entry_name(files, *position), message);
+        }
+        last = *epoch;
+        if *epoch > manifest.writer_epoch {
+            let message = format!(
+                "entry {position} is of a writer that the shard manifest does not know (epoch {epoch}), and no writer \
+                 can replay it; restore the newest manifest from a backup, or run `lance-context doctor --repair` to \
+                 go on behind it"
+            );
+            exam.error(code::WAL_ORDER, entry_name(files, *position), message);
+            if *epoch - manifest.writer_epoch <= CLAIMS {
+                exam.plan.floor.get_or_insert_with(Floor::default).epoch = *epoch;
+            }
+        }
     }
 }
 

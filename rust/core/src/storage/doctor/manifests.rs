@@ -9,7 +9,7 @@ use object_store::path::Path;
 
 use super::files::Files;
 use super::table::Table;
-use super::{Exam, Stopped, log, told};
+use super::{Exam, Floor, Stopped, log, told};
 use crate::error::vanished;
 use crate::storage::collect::generation_number;
 
@@ -32,6 +32,11 @@ pub(super) async fn check(files: &Files, table: Option<&Table>, exam: &mut Exam)
     };
     let outcome = check_other_shards(files, exam).await;
     exam.settle("other shards", outcome);
+    if let (Newest::Nothing, Some(merged)) = (&newest, merged)
+        && merged > 0
+    {
+        report_mark_ahead(format!("_mem_wal/{}", files.shard_id), merged, 1, true, exam);
+    }
     if let Newest::Manifest(manifest) = &newest {
         if manifest.status != ShardStatus::Active {
             let message = "the shard is closed for a removal that did not happen, and no writer can claim it; restore \
@@ -150,12 +155,10 @@ fn contradictions(files: &Files, version: u64, manifest: &ShardManifest, last: O
 /// Each generation that was ever sealed is merged or listed, and none is merged that was not sealed.
 fn check_accounts(files: &Files, manifest: &ShardManifest, merged: u64, exam: &mut Exam) {
     if merged >= manifest.current_generation {
-        let message = format!(
-            "the table says that generation {merged} is merged, and the shard's next one is {}: what is sealed until \
-             then will not be read; restore the shard's newest manifest from a backup",
-            manifest.current_generation
-        );
-        exam.error(code::MARK_AHEAD, manifest_name(files, manifest.version), message);
+        let subject = manifest_name(files, manifest.version);
+        // What it lists may be other generations than those merged under the same numbers.
+        let repairable = manifest.sstables.is_empty();
+        report_mark_ahead(subject, merged, manifest.current_generation, repairable, exam);
         return;
     }
     let listed: BTreeSet<u64> = manifest.sstables.iter().map(|sealed| sealed.generation).collect();
@@ -164,6 +167,21 @@ fn check_accounts(files: &Files, manifest: &ShardManifest, merged: u64, exam: &m
                        newest manifest from a backup";
         exam.error(code::GENERATION_LOST, format!("generation {lost}"), message);
     }
+}
+
+/// The shard's newest manifests are lost: it would give numbers to generations that readers take for merged ones.
+fn report_mark_ahead(subject: String, merged: u64, next: u64, repairable: bool, exam: &mut Exam) {
+    let remedy = if repairable {
+        exam.plan.floor = Some(Floor { generation: merged + 1, epoch: 0 });
+        "or run `lance-context doctor --repair` to go on behind it"
+    } else {
+        "which alone tells what is merged"
+    };
+    let message = format!(
+        "the table says that generation {merged} is merged, and the shard's next one is {next}: what is sealed until \
+         then will not be read; restore the shard's newest manifest from a backup, {remedy}"
+    );
+    exam.error(code::MARK_AHEAD, subject, message);
 }
 
 /// There is no directory of a shard that this store does not have.

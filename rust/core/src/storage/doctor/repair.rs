@@ -13,12 +13,14 @@ use arrow::ipc::writer::StreamWriter;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 use lance::Dataset;
+use lance::dataset::mem_wal::DatasetMemWalExt;
 use lance::dataset::mem_wal::util::wal_entry_filename;
 use lance::index::DatasetIndexExt;
 use lance_context_spec::doctor::code;
 use lance_context_spec::{Finding, OpenOptions, Result, Severity};
 use lance_core::ROW_ADDR;
 use lance_index::IndexType;
+use lance_index::mem_wal::ShardManifest;
 use lance_index::scalar::ScalarIndexParams;
 use lance_index::scalar::btree::train_btree_index;
 use lance_index::scalar::registry::VALUE_COLUMN_NAME;
@@ -27,7 +29,7 @@ use super::files::Files;
 use super::generations::key_index_store;
 use super::leftovers::unreferenced;
 use super::table::key_column;
-use super::{Exam, IndexRepair, Plan, Stopped, caught};
+use super::{Exam, Floor, IndexRepair, Plan, Stopped, caught};
 use crate::storage::base::{BaseView, key_index_name};
 use crate::storage::create::complete;
 use crate::storage::merge;
@@ -69,6 +71,9 @@ pub(super) async fn mend(location: &Location, kind: Kind, options: &OpenOptions,
     if let Some(version) = plan.manifest {
         steps.take("shard manifest", replace_manifest(&files, location, version)).await;
     }
+    if let Some(floor) = plan.floor {
+        steps.take("shard manifest", raise_manifest(&files, floor)).await;
+    }
     steps.take("WAL", mend_log(&files, location, plan)).await;
     for name in &plan.generation_keys {
         steps.take(name, write_generation_keys(&files, name)).await;
@@ -88,6 +93,32 @@ async fn replace_manifest(files: &Files, location: &Location, version: u64) -> R
     let spec =
         newest.map(|manifest| manifest.shard_spec_id).ok_or_else(|| Stopped("no manifest is left".to_owned()))?;
     files.shard.manifests.claim_epoch(spec).await?;
+    Ok(())
+}
+
+/// Claims the shard until the manifest is ahead of everything that a lost one has given out.
+async fn raise_manifest(files: &Files, floor: Floor) -> Result<(), Stopped> {
+    let manifests = &files.shard.manifests;
+    let spec = match manifests.refresh_latest().await? {
+        Some(newest) => newest.shard_spec_id,
+        None => {
+            let details = load(files).await?.mem_wal_index_details().await?;
+            let spec = details.and_then(|details| details.sharding_specs.first().map(|spec| spec.spec_id));
+            spec.ok_or_else(|| Stopped("the table does not say how it is sharded".to_owned()))?
+        }
+    };
+    let (mut epoch, mut manifest) = manifests.claim_epoch(spec).await?;
+    while epoch < floor.epoch {
+        (epoch, manifest) = manifests.claim_epoch(spec).await?;
+    }
+    if manifest.current_generation < floor.generation {
+        let raise = |current: &ShardManifest| ShardManifest {
+            version: current.next_version(),
+            current_generation: floor.generation,
+            ..current.clone()
+        };
+        manifests.commit_update(epoch, raise).await?;
+    }
     Ok(())
 }
 
