@@ -40,6 +40,9 @@ use crate::support::{
 
 use Severity::{Error as Bad, Note, Warning};
 
+/// How bad a finding is, and its code.
+type Found = (Severity, &'static str);
+
 const GRACE: Duration = Duration::from_secs(3600);
 
 /// What nothing needs is kept for an hour: no test takes that long.
@@ -82,7 +85,7 @@ fn examine(place: &Place, repair: bool) -> DoctorReport {
 }
 
 /// What is left, notes apart.
-fn grave(report: &DoctorReport) -> BTreeSet<(Severity, &'static str)> {
+fn grave(report: &DoctorReport) -> BTreeSet<Found> {
     report.left().filter(|f| f.severity > Note).map(|f| (f.severity, f.code)).collect()
 }
 
@@ -92,7 +95,7 @@ fn repaired(report: &DoctorReport) -> BTreeSet<&'static str> {
 
 /// Looks, changes nothing, and finds exactly `wanted` besides notes.
 #[track_caller]
-fn finds(place: &Place, wanted: &[(Severity, &'static str)]) -> DoctorReport {
+fn finds(place: &Place, wanted: &[Found]) -> DoctorReport {
     let before = contents(place.dir.path());
     let report = examine(place, false);
     assert!(contents(place.dir.path()) == before, "a look changed something");
@@ -103,7 +106,7 @@ fn finds(place: &Place, wanted: &[(Severity, &'static str)]) -> DoctorReport {
 
 /// Repairs: `mended` is gone and `left` is left, notes apart.
 #[track_caller]
-fn mends(place: &Place, mended: &[&'static str], left: &[(Severity, &'static str)]) -> DoctorReport {
+fn mends(place: &Place, mended: &[&'static str], left: &[Found]) -> DoctorReport {
     let report = examine(place, true);
     assert_eq!(repaired(&report), mended.iter().copied().collect(), "{report:#?}");
     assert_eq!(grave(&report), left.iter().copied().collect(), "{report:#?}");
@@ -185,8 +188,10 @@ fn age(path: &Path) {
     file.set_modified(file.metadata().unwrap().modified().unwrap() - 2 * GRACE).unwrap();
 }
 
+type ManifestChange = fn(&mut ShardManifest);
+
 /// Commits a shard manifest as no writer would.
-fn commit(place: &Place, change: fn(&mut ShardManifest)) {
+fn commit(place: &Place, change: ManifestChange) {
     let uri = place.uri();
     let shard = shard_directory(place).file_name().unwrap().to_str().unwrap().parse::<Uuid>().unwrap();
     block_on(async move {
@@ -583,7 +588,7 @@ fn lost_and_unreadable_shard_manifests_are_found() {
 
 #[test]
 fn shard_manifests_that_contradict_each_other_are_found() {
-    let changes: [(fn(&mut ShardManifest), &[(Severity, &str)]); 7] = [
+    let changes: [(ManifestChange, &[Found]); 7] = [
         (|m| m.sstables.push(m.sstables[0].clone()), &[(Bad, code::SHARD_MANIFEST_ORDER)]),
         (|m| m.replay_after_wal_entry_position -= 1, &[(Bad, code::SHARD_MANIFEST_ORDER)]),
         (|m| m.current_generation += 1, &[(Bad, code::GENERATION_LOST)]),
@@ -688,7 +693,8 @@ fn missing_and_torn_generations_are_found() {
 
 #[test]
 fn a_wrong_key_index_of_a_generation_is_written_anew() {
-    let with_keys = |place: &Place, keys: &'static [&'static str]| {
+    type Keys = &'static [&'static str];
+    let with_keys = |place: &Place, keys: Keys| {
         let uri = generation(place).to_str().unwrap().to_owned();
         block_on(async move {
             let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
@@ -696,13 +702,13 @@ fn a_wrong_key_index_of_a_generation_is_written_anew() {
             write_pk_sidecar(&uri, &[batch], &["id"]).await.unwrap();
         });
     };
-    let remove = |place: &Place, _: &'static [&'static str]| {
+    let remove = |place: &Place, _: Keys| {
         fs::remove_dir_all(generation(place).join("_pk_index")).unwrap();
     };
-    let tear_all = |place: &Place, _: &'static [&'static str]| {
+    let tear_all = |place: &Place, _: Keys| {
         files(&generation(place).join("_pk_index")).iter().for_each(|file| tear(file));
     };
-    let damages: [(&dyn Fn(&Place, &'static [&'static str]), &'static [&'static str]); 4] =
+    let damages: [(&dyn Fn(&Place, Keys), Keys); 4] =
         [(&remove, &[]), (&tear_all, &[]), (&with_keys, &["c"]), (&with_keys, &["a", "b", "c"])];
     for (damage, keys) in damages {
         let place = Place::new();
