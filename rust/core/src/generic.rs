@@ -7,13 +7,13 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use datafusion::prelude::Expr;
 use lance_context_spec::{
-    AddResult, Error, Filter, MergeReport, OnConflict, OpenOptions, OptimizeReport, Query, ReadMode, Result,
-    SchemaSpec, Stats,
+    AddResult, DoctorReport, Error, Filter, MergeReport, OnConflict, OpenOptions, OptimizeReport, Query, ReadMode,
+    Result, SchemaSpec, Stats,
 };
 
 use crate::codec::arrow_schema;
 use crate::filter::FilterPlanner;
-use crate::storage::{Kind, Location, RowStream, Scan, StorageBase};
+use crate::storage::{Kind, Location, RowStream, Scan, StorageBase, doctor};
 
 const KIND: Kind = Kind { name: "generic", key: "id" };
 
@@ -49,6 +49,24 @@ impl GenericStore {
     /// As [`StorageBase::open`]; [`lance_context_spec::Error::StoreNotFound`] when nothing is there.
     pub async fn open_existing(uri: &str, options: OpenOptions) -> Result<Self> {
         Self::open_storage(Location::parse(uri)?, None, true, options).await
+    }
+
+    /// Looks at every file of the store at `uri`, and mends what can be mended without a loss if `repair`: a handle is
+    /// neither needed nor, with `repair`, allowed. See [`doctor`] for promises.
+    ///
+    /// # Errors
+    /// As [`doctor`].
+    pub async fn doctor(uri: &str, options: OpenOptions, repair: bool) -> Result<DoctorReport> {
+        Self::doctor_at(Location::parse(uri)?, options, repair).await
+    }
+
+    /// As [`GenericStore::doctor`], at a place that may be wrapped or observed.
+    ///
+    /// # Errors
+    /// As [`doctor`].
+    pub async fn doctor_at(location: Location, options: OpenOptions, repair: bool) -> Result<DoctorReport> {
+        let looking = async move { doctor(location, KIND, &options, repair).await };
+        crate::task::join(crate::task::spawn(looking)).await
     }
 
     async fn open_storage(

@@ -8,7 +8,8 @@ use lance_context_spec::{Error, OpenOptions, ReadMode, SchemaSpec};
 
 use crate::support::{Place, everything, expect, quiet, rows, run, schema};
 
-fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
+/// Every file and directory below `path`, with its bytes.
+pub fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path).unwrap() {
         let path = entry.unwrap().path();

@@ -4,6 +4,7 @@
 
 mod crash;
 mod create;
+mod doctor;
 mod edit;
 mod maintain;
 mod merge;

@@ -5,6 +5,7 @@
 //! lance, no Arrow and no pyo3, so the engine, the server, the client and the Python package share
 //! one source for each rule.
 
+pub mod doctor;
 pub mod error;
 pub mod options;
 pub mod query;
@@ -13,6 +14,7 @@ pub mod value;
 
 mod validate;
 
+pub use doctor::{DoctorReport, Finding, Severity};
 pub use error::{Error, Kind, Result};
 pub use options::{
     AddResult, MaintenanceOptions, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Stats,

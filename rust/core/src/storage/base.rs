@@ -43,7 +43,7 @@ impl std::fmt::Debug for KeyIndex {
 }
 
 impl BaseView {
-    async fn new(dataset: Arc<Dataset>, shard_id: Uuid) -> lance::Result<Self> {
+    pub async fn new(dataset: Arc<Dataset>, shard_id: Uuid) -> lance::Result<Self> {
         let merged = dataset
             .mem_wal_index_details()
             .await?

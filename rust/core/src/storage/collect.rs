@@ -49,6 +49,6 @@ impl Inner {
 }
 
 /// `N` of a generation directory named `<hash>_gen_N`.
-fn generation_number(name: &str) -> Option<u64> {
+pub(super) fn generation_number(name: &str) -> Option<u64> {
     name.rsplit_once("_gen_")?.1.parse().ok()
 }

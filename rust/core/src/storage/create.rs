@@ -94,7 +94,7 @@ async fn load(location: &Location, access: &Access) -> Result<Option<Dataset>> {
 }
 
 /// Whether a local path holds nothing that creation would have to respect.
-fn is_vacant(store: &str, path: &Path) -> Result<bool> {
+pub(super) fn is_vacant(store: &str, path: &Path) -> Result<bool> {
     let failed = |e: std::io::Error| storage(store, "open")(lance::Error::from(e));
     let foreign = |message: String| Error::NotAStore { store: store.to_owned(), message };
     match path.metadata() {
@@ -160,7 +160,7 @@ async fn create(location: &Location, meta: &Meta, access: &Access) -> Result<Dat
 }
 
 /// Adds what is missing behind the first version: the key index, then the MemWAL.
-async fn complete(dataset: &mut Dataset, location: &Location, kind: Kind) -> Result<()> {
+pub(super) async fn complete(dataset: &mut Dataset, location: &Location, kind: Kind) -> Result<()> {
     let store = location.given.as_str();
     let mut attempt = 0;
     loop {

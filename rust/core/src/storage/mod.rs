@@ -9,6 +9,7 @@
 mod base;
 mod collect;
 mod create;
+mod doctor;
 mod edit;
 mod location;
 mod lookup;
@@ -37,6 +38,7 @@ use lance_context_spec::{
 };
 use uuid::Uuid;
 
+pub use doctor::doctor;
 pub use edit::Change;
 use location::Access;
 pub use location::Location;
@@ -65,6 +67,11 @@ static SESSION: LazyLock<Arc<Session>> = LazyLock::new(|| Arc::new(Session::new(
 
 /// Opened generations, shared by all stores of the process.
 static GENERATIONS: LazyLock<Arc<SsTableCache>> = LazyLock::new(|| Arc::new(SsTableCache::new(512)));
+
+/// The shard that every writer of a store takes turns at.
+fn only_shard() -> Uuid {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, b"shard-0")
+}
 
 /// What a kind of store tells the storage about itself.
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +138,7 @@ impl StorageBase {
     ) -> Result<Self> {
         let (dataset, meta, access) = create::open_or_create(&location, kind, declared, must_exist, &options).await?;
         let store = location.given.as_str();
-        let shard_id = Uuid::new_v5(&Uuid::NAMESPACE_OID, b"shard-0");
+        let shard_id = only_shard();
         let object_store = dataset.object_store(None).await.map_err(storage(store, "open"))?;
         let base_path = dataset.branch_location().path;
         let shard = Shard::new(store, object_store, base_path, shard_id);

@@ -27,7 +27,7 @@ pub(super) const QUARANTINE: &str = "_quarantine";
 const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// What lies at a position of the WAL.
-enum Slot {
+pub(super) enum Slot {
     Free,
     Entry(Box<WalReadEntry>),
     /// A file that is no entry, and why.
@@ -43,7 +43,7 @@ pub(super) struct Shard {
     /// The torn entry that was last warned about.
     warned_of: AtomicU64,
     pub object_store: Arc<ObjectStore>,
-    manifests: ShardManifestStore,
+    pub manifests: ShardManifestStore,
     manifest_dir: Path,
     pub wal_dir: Path,
     tailer: WalTailer,
@@ -114,7 +114,8 @@ impl Shard {
         self.object_store.exists(&path).await.map_err(storage(&self.store, "read the WAL"))
     }
 
-    async fn look(&self, position: u64) -> Result<Slot> {
+    /// What lies at `position`.
+    pub async fn look(&self, position: u64) -> Result<Slot> {
         let error = match self.tailer.read_entry(position).await {
             Ok(entry) => return Ok(entry.map_or(Slot::Free, |entry| Slot::Entry(Box::new(entry)))),
             Err(error) => error,
@@ -175,15 +176,32 @@ impl Shard {
 
     /// Moves the file at `position` out of the log.
     pub async fn quarantine(&self, position: u64) -> Result<()> {
-        let from = self.wal_path(position);
-        let name = format!("{}-{}", self.shard_id, wal_entry_filename(position));
-        let to = self.root.clone().join(QUARANTINE).join(name.as_str());
-        match self.object_store.inner.rename(&from, &to).await {
-            // Another process that claims was faster.
+        self.put_aside(&self.wal_path(position), &wal_entry_filename(position)).await
+    }
+
+    /// Moves a manifest out of the shard. Only for a newest one that cannot be read.
+    pub async fn quarantine_manifest(&self, version: u64) -> Result<()> {
+        let name = manifest_filename(version);
+        self.put_aside(&self.manifest_dir.clone().join(name.as_str()), &name).await
+    }
+
+    async fn put_aside(&self, from: &Path, name: &str) -> Result<()> {
+        let failed = storage(&self.store, "quarantine");
+        let directory = self.root.clone().join(QUARANTINE);
+        let mut to = directory.clone().join(format!("{}-{name}", self.shard_id));
+        // The same place can be torn again.
+        for times in 2.. {
+            if !self.object_store.exists(&to).await.map_err(&failed)? {
+                break;
+            }
+            to = directory.clone().join(format!("{}-{name}-{times}", self.shard_id));
+        }
+        match self.object_store.inner.rename(from, &to).await {
+            // Another process was faster.
             Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(e) => Err(storage(&self.store, "quarantine")(lance::Error::from(e))),
+            Err(e) => Err(failed(lance::Error::from(e))),
             Ok(()) => {
-                tracing::warn!(store = %self.store, position, file = %to, "a torn WAL entry was put aside");
+                tracing::warn!(store = %self.store, file = %to, "a torn file was put aside");
                 Ok(())
             }
         }
