@@ -30,6 +30,7 @@ from lance_context.generic import GenericStore
 from lance_context.types import (
     AddResult,
     DeleteResult,
+    Finding,
     MaintenanceOptions,
     MergeReport,
     OnConflict,
@@ -50,6 +51,7 @@ __all__ = [
     "ConflictError",
     "DeleteResult",
     "FencedError",
+    "Finding",
     "FormatError",
     "GenericStore",
     "InternalError",

@@ -6,15 +6,15 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from lance_context import _lifecycle
 from lance_context._native import Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
-from lance_context.types import MaintenanceOptions, ReadMode, Row, SchemaDeclaration
+from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration
 
 DEFAULT_MAINTENANCE = MaintenanceOptions()
 
@@ -98,6 +98,11 @@ def column_names(columns: Sequence[str] | None) -> list[str] | None:
     if isinstance(columns, str):
         raise TypeError(f"`columns` takes a sequence of names; did you mean columns=[{columns!r}]?")
     return None if columns is None else list(columns)
+
+
+def findings(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    """Names the fields of what the engine's doctor found."""
+    return [Finding(**finding) for finding in found]
 
 
 class BaseStore:

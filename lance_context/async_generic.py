@@ -13,6 +13,7 @@ from lance_context._base import (
     DEFAULT_MAINTENANCE,
     BaseStore,
     column_names,
+    findings,
     many_ids,
     open_request,
     query,
@@ -24,6 +25,7 @@ from lance_context._opening import Opening
 from lance_context.types import (
     AddResult,
     DeleteResult,
+    Finding,
     MaintenanceOptions,
     MergeReport,
     OnConflict,
@@ -96,6 +98,18 @@ class AsyncGenericStore(BaseStore):
             return cls(await Store.open_async(*request), read)
 
         return Opening(start)
+
+    @classmethod
+    async def doctor(
+        cls,
+        uri: str | PathLike[str],
+        *,
+        repair: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> builtins.list[Finding]:
+        """Async form of `GenericStore.doctor`."""
+        request = open_request(uri, must_exist=True, read_only=not repair, storage_options=storage_options)
+        return findings(await Store.doctor_async(request.uri, request.options, repair))
 
     async def add(
         self,

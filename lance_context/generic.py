@@ -13,6 +13,7 @@ from lance_context._base import (
     DEFAULT_MAINTENANCE,
     BaseStore,
     column_names,
+    findings,
     many_ids,
     open_request,
     query,
@@ -23,6 +24,7 @@ from lance_context._native import RecordBatch, Store, Stream
 from lance_context.types import (
     AddResult,
     DeleteResult,
+    Finding,
     MaintenanceOptions,
     MergeReport,
     OnConflict,
@@ -162,6 +164,40 @@ class GenericStore(BaseStore):
             storage_options=storage_options,
         )
         return cls(Store.open(*request), read)
+
+    @classmethod
+    def doctor(
+        cls,
+        uri: str | PathLike[str],
+        *,
+        repair: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> builtins.list[Finding]:
+        """Looks at every file of a store: whether it is there, whole, and agrees with the others.
+
+        Args:
+            uri: A path or a uri, as in `open`.
+            repair: Mend what can be mended without losing an acknowledged row. Nobody, in no process, may have
+                the store open meanwhile. Without it nothing is changed, and the store may be in use.
+            storage_options: Options for the object store.
+
+        Returns:
+            What was found, what a repair mended first. Empty for a store that is in order.
+
+        Raises:
+            NotFoundError: There is no store (``store-not-found``).
+            FormatError: There is something else at `uri` (``not-a-store``).
+            StateError: This process was forked after its parent used the package (``forked``).
+            StorageError: Storage failed (``storage``).
+
+        Example:
+            >>> with GenericStore.open("memory://doc-doctor", {"id": "string"}) as store:
+            ...     _ = store.add({"id": "r1"})
+            >>> GenericStore.doctor("memory://doc-doctor")
+            []
+        """
+        request = open_request(uri, must_exist=True, read_only=not repair, storage_options=storage_options)
+        return findings(Store.doctor(request.uri, request.options, repair))
 
     def add(
         self,

@@ -84,6 +84,26 @@ class DeleteResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `GenericStore.doctor` found.
+
+    Attributes:
+        severity: ``"error"``: acknowledged rows are lost, doubled or hidden, or the store cannot be read or
+            written. ``"warning"``: it is slower or larger than it should be. ``"note"``: nothing to do.
+        code: What is wrong, as a stable word.
+        subject: The file, directory, key or part of the store that it is about.
+        message: What, where, and what to do.
+        repaired: Whether the repair mended it.
+    """
+
+    severity: Literal["note", "warning", "error"]
+    code: str
+    subject: str
+    message: str
+    repaired: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OptimizeReport:
     """What `GenericStore.optimize` did.
 

@@ -112,6 +112,16 @@ class Store:
         """
         Awaitable form of `delete_where`.
         """
+    @staticmethod
+    def doctor(uri: str, options: OpenOptions, repair: bool) -> list[dict[str, Any]]:
+        """
+        Looks at the files of the store at `uri`.
+        """
+    @staticmethod
+    def doctor_async(uri: str, options: OpenOptions, repair: bool) -> Awaitable[list[dict[str, Any]]]:
+        """
+        Awaitable form of `doctor`.
+        """
     def flush(self, /) -> None:
         """
         Seals what is durable, and waits.

@@ -10,6 +10,7 @@ from lance_context import (
     AddResult,
     AsyncGenericStore,
     DeleteResult,
+    Finding,
     GenericStore,
     LanceContextError,
     MaintenanceOptions,
@@ -45,6 +46,7 @@ def blocking(path: os.PathLike[str]) -> None:
         assert_type(store.iter(filter={"n": 1}, columns=["n"]), Iterator[Row])
         assert_type(store.batches(), Iterator[RecordBatch])
         assert_type(store.optimize(older_than=timedelta(days=1)), OptimizeReport)
+        assert_type(GenericStore.doctor("runs/clips", repair=True), list[Finding])
         assert_type(store.flush(), None)
         assert_type(store.merge(), MergeReport)
         assert_type(store.stats(), StoreStats)

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::bridge::{self, Awaitable, Work};
-use crate::reports::{Done, PyMergeReport, PyOptimizeReport, PyStats};
+use crate::reports::{Done, PyDoctorReport, PyMergeReport, PyOptimizeReport, PyStats};
 use crate::rows::{self, Row, Rows};
 use crate::stream::PyStream;
 use crate::{errors, filter, runtime};
@@ -133,6 +133,25 @@ impl Store {
         options: &PyOpenOptions,
     ) -> PyResult<Awaitable<'py, Self>> {
         bridge::future(py, Self::opening(py, uri, schema, must_exist, options)?)
+    }
+
+    /// Looks at the files of the store at `uri`.
+    #[staticmethod]
+    #[pyo3(signature = (uri, options, repair))]
+    fn doctor(py: Python<'_>, uri: String, options: &PyOpenOptions, repair: bool) -> PyResult<PyDoctorReport> {
+        bridge::wait(py, examining(uri, options, repair))
+    }
+
+    /// Awaitable form of `doctor`.
+    #[staticmethod]
+    #[pyo3(signature = (uri, options, repair))]
+    fn doctor_async<'py>(
+        py: Python<'py>,
+        uri: String,
+        options: &PyOpenOptions,
+        repair: bool,
+    ) -> PyResult<Awaitable<'py, PyDoctorReport>> {
+        bridge::future(py, examining(uri, options, repair))
     }
 
     /// Adds one mapping or an iterable of mappings; returns how many rows.
@@ -345,6 +364,11 @@ impl Store {
     fn unsealed_rows(&self) -> u64 {
         self.alive().map_or(0, |store| store.unsealed_rows())
     }
+}
+
+fn examining(uri: String, options: &PyOpenOptions, repair: bool) -> impl Work<PyDoctorReport> + use<> {
+    let options = options.0.clone();
+    async move { GenericStore::doctor(&uri, options, repair).await.map(PyDoctorReport) }
 }
 
 impl Store {

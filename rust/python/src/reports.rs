@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use lance_context_spec::{MergeReport, OptimizeReport, Stats};
+use lance_context_spec::{DoctorReport, Finding, MergeReport, OptimizeReport, Stats};
 use pyo3::inspect::{PyStaticConstant, PyStaticExpr};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyNone};
+use pyo3::types::{PyDict, PyList, PyNone};
 use pyo3::{Borrowed, type_hint_identifier, type_hint_subscript};
 
 const REPORT_TYPE: PyStaticExpr = type_hint_subscript!(
@@ -77,6 +77,31 @@ impl<'py> IntoPyObject<'py> for PyOptimizeReport {
         report.set_item("bytes_removed", bytes_removed)?;
         report.set_item("version", version)?;
         Ok(report)
+    }
+}
+
+/// The fields of each `lance_context.Finding` by name.
+pub struct PyDoctorReport(pub DoctorReport);
+
+impl<'py> IntoPyObject<'py> for PyDoctorReport {
+    type Target = PyList;
+    type Output = Bound<'py, PyList>;
+    type Error = PyErr;
+
+    const OUTPUT_TYPE: PyStaticExpr = type_hint_subscript!(type_hint_identifier!("builtins", "list"), REPORT_TYPE);
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let findings = PyList::empty(py);
+        for Finding { severity, code, subject, message, repaired } in self.0.findings {
+            let finding = PyDict::new(py);
+            finding.set_item("severity", severity.name())?;
+            finding.set_item("code", code)?;
+            finding.set_item("subject", subject)?;
+            finding.set_item("message", message)?;
+            finding.set_item("repaired", repaired)?;
+            findings.append(finding)?;
+        }
+        Ok(findings)
     }
 }
 

@@ -166,8 +166,8 @@ impl Shard {
         Error::Damaged {
             store: self.store.clone(),
             message: format!(
-                "WAL entry {position} is torn and others follow it: {}; reads end before it, and writing goes on when \
-                 `doctor` with `repair` has put it aside",
+                "WAL entry {position} is torn and others follow it: {}; reads end before it; nobody can write until the \
+                 doctor has put it aside: `GenericStore.doctor(uri, repair=True)`",
                 strip_locations(&error.to_string())
             ),
             source: Some(Box::new(error)),
