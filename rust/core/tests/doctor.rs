@@ -939,6 +939,24 @@ fn a_file_of_an_interrupted_write_is_named() {
 }
 
 #[test]
+fn files_that_crashed_writes_staged_are_removed() {
+    let place = Place::new();
+    lived_in(&place);
+    let staged = [wal_entry(&place, 4).with_extension("arrow#1"), store_path(&place).join("data/.tmp0123")];
+    for file in &staged {
+        fs::write(file, "half").unwrap();
+        age(file);
+    }
+    let report = examine(&place, false);
+    assert!(grave(&report).contains(&(Warning, code::STAGED_FILE)), "{report:#?}");
+    let report = examine(&place, true);
+    assert!(repaired(&report).contains(code::STAGED_FILE), "{report:#?}");
+    assert_eq!(grave(&report), BTreeSet::new(), "{report:#?}");
+    assert!(staged.iter().all(|file| !file.exists()));
+    works_with(&place, all_but(&[]));
+}
+
+#[test]
 fn many_damages_at_once_are_all_found_and_mended() {
     let place = Place::new();
     lived_in(&place);

@@ -158,6 +158,8 @@ pub mod code {
     pub const WAL_LEFTOVER: &str = "wal-leftover";
     /// Files of the table that no version refers to. Repairable.
     pub const FILE_LEFTOVER: &str = "file-leftover";
+    /// Files of writes that a crash interrupted. Repairable.
+    pub const STAGED_FILE: &str = "staged-file";
     /// A file among those of the shard that is none of them.
     pub const STRAY_FILE: &str = "stray-file";
     /// Files that could not be decoded and were put aside.

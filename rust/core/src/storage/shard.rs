@@ -194,7 +194,7 @@ impl Shard {
             if !self.object_store.exists(&to).await.map_err(&failed)? {
                 break;
             }
-            to = directory.clone().join(format!("{}-{name}-{times}", self.shard_id));
+            to = directory.clone().join(format!("{}-{times}-{name}", self.shard_id));
         }
         match self.object_store.inner.rename(from, &to).await {
             // Another process was faster.

@@ -21,18 +21,40 @@ impl Inner {
     /// Removes what crashed writes left behind, on local disks.
     pub(super) async fn remove_staged(&self) -> Result<usize> {
         let Some(root) = self.location.path.clone() else { return Ok(0) };
-        let before = SystemTime::from(clock::ago(STAGED_FOR));
-        let removing = tokio::task::spawn_blocking(move || remove_staged(&root, before));
-        let failed = storage(self.store(), "remove staged files");
-        match removing.await {
-            Ok(removed) => removed.map_err(|e| failed(lance::Error::from(e))),
-            Err(e) => Err(failed(lance::Error::io(e.to_string()))),
-        }
+        remove_staged(root).await.map_err(storage(self.store(), "remove staged files"))
     }
 }
 
-fn remove_staged(root: &Path, before: SystemTime) -> io::Result<usize> {
-    let mut removed = 0;
+/// Removes what crashed writes left below a local directory; returns how many files that were.
+pub(super) async fn remove_staged(root: PathBuf) -> lance::Result<usize> {
+    in_background(move || {
+        let mut removed = 0;
+        for file in find(&root, before())? {
+            removed += usize::from(unless_gone(fs::remove_file(file))?.is_some());
+        }
+        Ok(removed)
+    })
+    .await
+}
+
+/// What [`remove_staged`] would remove.
+pub(super) async fn find_staged(root: PathBuf) -> lance::Result<Vec<PathBuf>> {
+    in_background(move || find(&root, before())).await
+}
+
+fn before() -> SystemTime {
+    SystemTime::from(clock::ago(STAGED_FOR))
+}
+
+async fn in_background<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> lance::Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome.map_err(lance::Error::from),
+        Err(e) => Err(lance::Error::io(e.to_string())),
+    }
+}
+
+fn find(root: &Path, before: SystemTime) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
     let mut directories: Vec<PathBuf> = vec![root.to_owned()];
     while let Some(directory) = directories.pop() {
         for entry in unless_gone(fs::read_dir(&directory))?.into_iter().flatten() {
@@ -44,13 +66,12 @@ fn remove_staged(root: &Path, before: SystemTime) -> io::Result<usize> {
                 && is_staged(&entry.file_name().to_string_lossy())
                 && let Some(file) = unless_gone(entry.metadata())?
                 && file.modified()? <= before
-                && unless_gone(fs::remove_file(entry.path()))?.is_some()
             {
-                removed += 1;
+                found.push(entry.path());
             }
         }
     }
-    Ok(removed)
+    Ok(found)
 }
 
 pub(super) fn is_staged(name: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
@@ -29,6 +30,8 @@ const CACHE_BYTES: usize = 64 << 20;
 /// A store's files.
 pub(super) struct Files {
     pub store: String,
+    /// The directory, for local stores.
+    pub directory: Option<PathBuf>,
     pub key: &'static str,
     pub kind: &'static str,
     pub access: Access,
@@ -64,7 +67,19 @@ impl Files {
         }
         let shard_id = only_shard();
         let shard = Shard::new(&store, Arc::clone(&object_store), root.clone(), shard_id);
-        Ok(Self { store, key: kind.key, kind: kind.name, access, session, object_store, root, shard_id, shard })
+        let directory = location.path.clone();
+        Ok(Self {
+            store,
+            directory,
+            key: kind.key,
+            kind: kind.name,
+            access,
+            session,
+            object_store,
+            root,
+            shard_id,
+            shard,
+        })
     }
 
     pub fn builder(&self) -> DatasetBuilder {

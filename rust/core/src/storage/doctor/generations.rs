@@ -119,7 +119,7 @@ async fn check_keys(files: &Files, sealed: &SsTable, generation: &Dataset, exam:
     };
     exam.plan.generation_keys.push(sealed.path.clone());
     let message = format!(
-        "{wrong}, so that reads fail, show stale rows or hide rows; run `lance-context doctor --repair` to write it anew"
+        "{wrong}, so that reads fail, show stale rows or hide rows; run `doctor` with `repair` to write it anew"
     );
     exam.error(code::GENERATION_KEYS, format!("{place}/{PK_INDEX_DIR}"), message);
 }

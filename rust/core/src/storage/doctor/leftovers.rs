@@ -20,6 +20,7 @@ use super::table::Table;
 use super::{Exam, Stopped, caught};
 use crate::clock;
 use crate::storage::shard::QUARANTINE;
+use crate::storage::staging::find_staged;
 
 /// The file beside the shard's manifests that is none.
 const HINT: &str = "version_hint.json";
@@ -38,6 +39,8 @@ pub(super) async fn check(files: &Files, table: &Table, manifest: Option<&ShardM
     exam.settle("superfluous files of the table", outcome);
     let outcome = check_stray_files(files, grace, exam).await;
     exam.settle("stray files", outcome);
+    let outcome = check_staged_files(files, exam).await;
+    exam.settle("staged files", outcome);
     let Some(manifest) = manifest else { return };
     let Some(merged) = table.merged else {
         return exam.unchecked("superfluous generations", "the table does not say which are merged");
@@ -61,7 +64,7 @@ fn report(exam: &mut Exam, code: &'static str, old: bool, subject: impl Into<Str
 /// What becomes of something superfluous.
 fn fate(old: bool, by: &str) -> String {
     if old {
-        format!("for longer than the store's `gc_grace`; {by} or `lance-context doctor --repair` removes them")
+        format!("for longer than the store's `gc_grace`; {by} or `doctor` with `repair` removes them")
     } else {
         format!("within the store's `gc_grace`; {by} removes them later")
     }
@@ -117,7 +120,7 @@ async fn check_table_files(files: &Files, table: &Table, grace: Duration, exam: 
         exam.plan.deletions.clear();
     }
     for ((directory, old), count) in superfluous {
-        let by = "`lance-context doctor --repair`, with the store in nobody's use,";
+        let by = "`doctor` with `repair`, while nobody uses the store,";
         let when = if old { "older" } else { "younger" };
         let message = format!(
             "{count} files that no version refers to, {when} than the store's `gc_grace`: of a commit that did not \
@@ -158,6 +161,21 @@ async fn check_stray_files(files: &Files, grace: Duration, exam: &mut Exam) -> R
             report(exam, code::STRAY_FILE, old, files.relative(&file.location), message.to_owned());
         }
     }
+    Ok(())
+}
+
+/// Files of writes that a crash interrupted, which no listing of an object store shows.
+async fn check_staged_files(files: &Files, exam: &mut Exam) -> Result<(), Stopped> {
+    let Some(directory) = files.directory.clone() else { return Ok(()) };
+    let staged = find_staged(directory.clone()).await?;
+    let Some(first) = staged.first() else { return Ok(()) };
+    exam.plan.staged = true;
+    let subject = first.strip_prefix(&directory).unwrap_or(first).display().to_string();
+    let message = format!(
+        "{} files of interrupted writes are left, this one among them; `optimize` or `doctor` with `repair` removes them",
+        staged.len()
+    );
+    exam.warning(code::STAGED_FILE, subject, message);
     Ok(())
 }
 

@@ -73,7 +73,7 @@ pub(super) async fn check(
     if end < seen {
         let message = format!(
             "it ends at entry {end}, and the shard manifest has seen {seen}: entries are lost; restore them from a \
-             backup, or run `lance-context doctor --repair` to go on without them"
+             backup, or run `doctor` with `repair` to go on without them"
         );
         exam.error(code::WAL_CUT, wal_name(files), message);
     }
@@ -160,7 +160,7 @@ fn check_order(files: &Files, manifest: &ShardManifest, tail: &BTreeMap<u64, Fou
         if *epoch > manifest.writer_epoch {
             let message = format!(
                 "entry {position} is of a writer that the shard manifest does not know (epoch {epoch}), and no writer \
-                 can replay it; restore the newest manifest from a backup, or run `lance-context doctor --repair` to \
+                 can replay it; restore the newest manifest from a backup, or run `doctor` with `repair` to \
                  go on behind it"
             );
             exam.error(code::WAL_ORDER, entry_name(files, *position), message);
@@ -190,7 +190,7 @@ fn check_entries(files: &Files, tail: &BTreeMap<u64, Found>, exam: &mut Exam) {
             Found::Torn(why) => {
                 let message = format!(
                     "entry {position} cannot be decoded and others follow it, which are not read: {why}; restore it \
-                     from a backup, or run `lance-context doctor --repair` to put it aside"
+                     from a backup, or run `doctor` with `repair` to put it aside"
                 );
                 exam.error(code::WAL_TORN, entry_name(files, *position), message);
             }
@@ -219,7 +219,7 @@ fn check_holes(files: &Files, replayed: u64, tail: &BTreeMap<u64, Found>, exam: 
             } else {
                 let message = format!(
                     "{range} not there and others follow, which are not read; restore what is missing from a backup, \
-                     or run `lance-context doctor --repair` to go on without it"
+                     or run `doctor` with `repair` to go on without it"
                 );
                 exam.error(code::WAL_HOLE, entry_name(files, expected), message);
             }

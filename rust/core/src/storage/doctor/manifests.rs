@@ -116,7 +116,7 @@ async fn report_unreadable(
     };
     let remedy = if replaceable {
         exam.plan.manifest = Some(version);
-        "run `lance-context doctor --repair` to go on from the manifest before it, which loses nothing"
+        "run `doctor` with `repair` to go on from the manifest before it, which loses nothing"
     } else {
         "restore it from a backup"
     };
@@ -173,7 +173,7 @@ fn check_accounts(files: &Files, manifest: &ShardManifest, merged: u64, exam: &m
 fn report_mark_ahead(subject: String, merged: u64, next: u64, repairable: bool, exam: &mut Exam) {
     let remedy = if repairable {
         exam.plan.floor = Some(Floor { generation: merged + 1, epoch: 0 });
-        "or run `lance-context doctor --repair` to go on behind it"
+        "or run `doctor` with `repair` to go on behind it"
     } else {
         "which alone tells what is merged"
     };

@@ -102,6 +102,8 @@ struct Plan {
     files: bool,
     /// Those among them that lance does not find.
     deletions: Vec<Path>,
+    /// Whether crashed writes left files behind.
+    staged: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -119,7 +121,9 @@ enum IndexRepair {
 
 impl Plan {
     fn deletes(&self) -> bool {
-        self.files || !(self.generations.is_empty() && self.entries.is_empty() && self.deletions.is_empty())
+        self.files
+            || self.staged
+            || !(self.generations.is_empty() && self.entries.is_empty() && self.deletions.is_empty())
     }
 }
 

@@ -33,6 +33,7 @@ use super::{Exam, Floor, IndexRepair, Plan, Stopped, caught};
 use crate::storage::base::{BaseView, key_index_name};
 use crate::storage::create::complete;
 use crate::storage::merge;
+use crate::storage::staging::remove_staged;
 use crate::storage::steps::Step;
 use crate::storage::{Kind, Location};
 
@@ -213,6 +214,10 @@ pub(super) async fn sweep(location: &Location, kind: Kind, options: &OpenOptions
     let mut steps = Steps::default();
     steps.take("superfluous generations and WAL entries", sweep_shard(&files, location, plan)).await;
     steps.take("superfluous files of the table", sweep_table(&files, location, plan)).await;
+    if let (true, Some(directory)) = (plan.staged, files.directory) {
+        let removing = async { Ok(remove_staged(directory).await.map(drop)?) };
+        steps.take("staged files", removing).await;
+    }
     Ok(steps.failures)
 }
 

@@ -271,7 +271,7 @@ async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut E
             if found.get(&path) != Some(&file.size_bytes) {
                 exam.plan.key_index = Some(IndexRepair::Rebuild);
                 let message = "a file of the key index is missing or has another size, so that reads by key fail; run \
-                               `lance-context doctor --repair` to write the index anew";
+                               `doctor` with `repair` to write the index anew";
                 exam.error(code::KEY_INDEX_DAMAGED, files.relative(&path), message);
             }
         }
@@ -284,7 +284,7 @@ async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut E
         Ok(None) => {
             exam.plan.key_index = Some(IndexRepair::Extend);
             let message = "it does not cover every file of rows, so that reads by key are slower; the next merge or \
-                           `lance-context doctor --repair` completes it";
+                           `doctor` with `repair` completes it";
             exam.warning(code::KEY_INDEX_BEHIND, name, message);
             return Ok(());
         }
@@ -300,9 +300,8 @@ async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut E
     };
     if let Some(broken) = broken {
         exam.plan.key_index = Some(IndexRepair::Rebuild);
-        let message = format!(
-            "{broken}, so that reads by key fail or miss rows; run `lance-context doctor --repair` to write it anew"
-        );
+        let message =
+            format!("{broken}, so that reads by key fail or miss rows; run `doctor` with `repair` to write it anew");
         exam.error(code::KEY_INDEX_DAMAGED, name, message);
     }
     Ok(())
