@@ -694,6 +694,7 @@ fn missing_and_torn_generations_are_found() {
 #[test]
 fn a_wrong_key_index_of_a_generation_is_written_anew() {
     type Keys = &'static [&'static str];
+    type Damage<'a> = &'a dyn Fn(&Place, Keys);
     let with_keys = |place: &Place, keys: Keys| {
         let uri = generation(place).to_str().unwrap().to_owned();
         block_on(async move {
@@ -708,7 +709,7 @@ fn a_wrong_key_index_of_a_generation_is_written_anew() {
     let tear_all = |place: &Place, _: Keys| {
         files(&generation(place).join("_pk_index")).iter().for_each(|file| tear(file));
     };
-    let damages: [(&dyn Fn(&Place, Keys), Keys); 4] =
+    let damages: [(Damage<'_>, Keys); 4] =
         [(&remove, &[]), (&tear_all, &[]), (&with_keys, &["c"]), (&with_keys, &["a", "b", "c"])];
     for (damage, keys) in damages {
         let place = Place::new();

@@ -17,8 +17,19 @@ use crate::storage::collect::generation_number;
 pub(super) enum Newest {
     /// Nothing was ever written.
     Nothing,
-    Unreadable,
+    /// With its version, if that much is known.
+    Unreadable(Option<u64>),
     Manifest(Box<ShardManifest>),
+}
+
+impl Newest {
+    pub fn version(&self) -> Option<u64> {
+        match self {
+            Self::Nothing => None,
+            Self::Unreadable(version) => *version,
+            Self::Manifest(manifest) => Some(manifest.version),
+        }
+    }
 }
 
 pub(super) async fn check(files: &Files, table: Option<&Table>, exam: &mut Exam) -> Newest {
@@ -27,7 +38,7 @@ pub(super) async fn check(files: &Files, table: Option<&Table>, exam: &mut Exam)
         Ok(newest) => newest,
         Err(stopped) => {
             exam.settle("the shard manifests", Err(stopped));
-            return Newest::Unreadable;
+            return Newest::Unreadable(None);
         }
     };
     let outcome = check_other_shards(files, exam).await;
@@ -65,7 +76,7 @@ async fn check_manifests(files: &Files, merged: Option<u64>, exam: &mut Exam) ->
         }
         let message = "there are generations or WAL entries and no manifest that names them; restore it from a backup";
         exam.error(code::SHARD_MANIFEST_MISSING, format!("_mem_wal/{}/manifest", files.shard_id), message);
-        return Ok(Newest::Unreadable);
+        return Ok(Newest::Unreadable(None));
     };
     let mut last: Option<ShardManifest> = None;
     for (index, version) in versions.iter().copied().enumerate() {
@@ -81,7 +92,7 @@ async fn check_manifests(files: &Files, merged: Option<u64>, exam: &mut Exam) ->
             Err(e) if version != newest && vanished(&e) => continue,
             Err(e) if version == newest => {
                 report_unreadable(files, version, &told(&e), last.as_ref(), merged, exam).await?;
-                return Ok(Newest::Unreadable);
+                return Ok(Newest::Unreadable(Some(version)));
             }
             Err(e) => {
                 let message = format!("an older manifest cannot be read, which nobody needs: {}", told(&e));
@@ -95,7 +106,7 @@ async fn check_manifests(files: &Files, merged: Option<u64>, exam: &mut Exam) ->
         }
         last = Some(manifest);
     }
-    Ok(last.map_or(Newest::Unreadable, |manifest| Newest::Manifest(Box::new(manifest))))
+    Ok(last.map_or(Newest::Unreadable(None), |manifest| Newest::Manifest(Box::new(manifest))))
 }
 
 /// The newest manifest, `version`, cannot be read. The one before it does instead when the WAL still has everything

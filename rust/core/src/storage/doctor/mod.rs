@@ -255,47 +255,41 @@ async fn examine(location: &Location, kind: Kind, options: &OpenOptions) -> Resu
         }
     };
     let newest = manifests::check(&files, table.as_ref(), &mut exam).await;
-    let manifest = match &newest {
-        Newest::Manifest(manifest) => Some(manifest.as_ref()),
-        Newest::Nothing => None,
-        Newest::Unreadable => {
-            exam.unchecked("generations and the WAL", "there is no readable shard manifest");
-            return Ok(exam);
-        }
-    };
-    match (&table, manifest) {
-        (Some(table), Some(manifest)) => generations::check(&files, table, manifest, &mut exam).await,
-        (None, Some(_)) => exam.unchecked("generations", "the table does not open"),
-        (_, None) => {}
+    match &newest {
+        Newest::Nothing => check_shard(&files, table.as_ref(), None, &mut exam).await,
+        Newest::Manifest(manifest) => check_shard(&files, table.as_ref(), Some(manifest), &mut exam).await,
+        Newest::Unreadable(_) => exam.unchecked("generations and the WAL", "there is no readable shard manifest"),
     }
-    if let Some(manifest) = manifest {
-        let outcome = log::check(&files, table.as_ref(), manifest, &mut exam).await;
-        exam.settle("the WAL", outcome);
-    }
-    match &table {
-        Some(table) => leftovers::check(&files, table, manifest, &mut exam).await,
-        None => exam.unchecked("superfluous files", "the table does not open"),
-    }
-    let outcome = check_in_use(&files, table.as_ref(), manifest, &mut exam).await;
+    let outcome = check_in_use(&files, table.as_ref(), &newest, &mut exam).await;
     exam.settle("whether the store is in use", outcome);
     Ok(exam)
 }
 
+/// What the newest manifest refers to, and what nothing does.
+async fn check_shard(files: &Files, table: Option<&Table>, manifest: Option<&ShardManifest>, exam: &mut Exam) {
+    match (table, manifest) {
+        (Some(table), Some(manifest)) => generations::check(files, table, manifest, exam).await,
+        (None, Some(_)) => exam.unchecked("generations", "the table does not open"),
+        (_, None) => {}
+    }
+    if let Some(manifest) = manifest {
+        let outcome = log::check(files, table, manifest, exam).await;
+        exam.settle("the WAL", outcome);
+    }
+    match table {
+        Some(table) => leftovers::check(files, table, manifest, exam).await,
+        None => exam.unchecked("superfluous files", "the table does not open"),
+    }
+}
+
 /// Says when the store moved on while it was looked at.
-async fn check_in_use(
-    files: &Files,
-    table: Option<&Table>,
-    seen: Option<&ShardManifest>,
-    exam: &mut Exam,
-) -> Result<(), Stopped> {
-    let shard = files.shard.manifests.latest().await?.map(|manifest| manifest.version);
+async fn check_in_use(files: &Files, table: Option<&Table>, newest: &Newest, exam: &mut Exam) -> Result<(), Stopped> {
+    let shard = files.shard.manifests.list_versions().await?.last().copied();
     let version = match table {
         Some(table) => Some(table.dataset.latest_version_id().await?),
         None => None,
     };
-    let moved =
-        shard != seen.map(|manifest| manifest.version) || version != table.map(|table| table.dataset.version().version);
-    if moved {
+    if shard != newest.version() || version != table.map(|table| table.dataset.version().version) {
         let message = "the store changed while it was looked at, and findings may be of the moment; \
                        run the doctor again when nobody writes";
         exam.note(code::IN_USE, "store", message);
