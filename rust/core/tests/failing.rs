@@ -10,7 +10,7 @@ use lance_context_spec::{Error, Kind, OpenOptions, Query, ReadMode, Result};
 
 use crate::faults::{Class, Fault, Faults, Operation, Rule};
 use crate::support::{
-    Place, everything, expect, get, list, no_grace, quiet, rows, run, schema, shard_directory, spawn, within,
+    Place, decode, everything, expect, get, list, no_grace, quiet, rows, run, schema, shard_directory, spawn, within,
 };
 
 /// Long enough for a seal that works, short enough to wait for one that does not.
@@ -225,6 +225,82 @@ async fn fails_or_is_right(place: &Place, faults: &Arc<Faults>, rule: Rule) {
         storage_failed(opened);
     }
     faults.heal();
+}
+
+/// One or two requests of a read fail, each in turn: the read is right or an error. Lance tries most of them again.
+#[test]
+fn a_read_that_stumbles_is_right_or_an_error() {
+    let place = Place::new();
+    run(async move {
+        let faults = Faults::new(1);
+        let store = open(&place, &faults, quiet()).await.unwrap();
+        store.add(rows(&[("a", 1), ("b", 1)])).await.unwrap();
+        store.flush().await.unwrap();
+        store.merge().await.unwrap();
+        store.add(rows(&[("b", 2), ("c", 2)])).await.unwrap();
+        store.flush().await.unwrap();
+        store.add(rows(&[("d", 3)])).await.unwrap();
+        store.add(rows(&[("e", 4)])).await.unwrap();
+        let wanted: Vec<_> = expect(&[("a", 1), ("b", 2), ("c", 2), ("d", 3), ("e", 4)]).into_iter().collect();
+        for (operation, times) in [(Operation::Get, 1), (Operation::Get, 2), (Operation::List, 1)] {
+            let mut injected = 0;
+            for skipped in 0.. {
+                let case = format!("{operation:?} number {skipped}, {times} times");
+                faults.inject([Rule::new(Fault::Before).on(operation).after(skipped).times(times)]);
+                let read = async {
+                    let reader = open(&place, &faults, quiet()).await?;
+                    let batches = reader.list(Query { read: Some(ReadMode::Latest), ..Query::default() }).await?;
+                    let sealed = reader.count(None, Some(ReadMode::Sealed)).await?;
+                    Ok::<_, Error>((batches.iter().flat_map(decode).collect::<Vec<_>>(), sealed))
+                };
+                match read.await {
+                    Ok((latest, sealed)) => assert_eq!((&latest, sealed), (&wanted, 5), "{case}"),
+                    Err(e) => assert_eq!(e.kind(), Kind::Storage, "{case}: {e}"),
+                }
+                let before = std::mem::replace(&mut injected, faults.count(Fault::Before));
+                if injected == before {
+                    assert!(skipped > 0, "{case}: nothing failed");
+                    break;
+                }
+            }
+        }
+    });
+}
+
+/// What cannot be read for a moment is not torn: a claim must not put aside what was acknowledged.
+#[test]
+fn a_claim_that_stumbles_puts_nothing_aside() {
+    for times in 1..4 {
+        for skipped in 0.. {
+            let place = Place::new();
+            let faults = Faults::new(1);
+            let injecting = Arc::clone(&faults);
+            run(async move {
+                let case = format!("{times} times from {skipped}");
+                let silent = open(&place, &injecting, quiet()).await.unwrap();
+                silent.add(rows(&[("a", 1)])).await.unwrap();
+                silent.add(rows(&[("b", 2)])).await.unwrap();
+                let store = open(&place, &injecting, quiet()).await.unwrap();
+                let rule = Rule::new(Fault::Before).on(Operation::Get).of(Class::Log);
+                injecting.inject([rule.after(skipped).times(times)]);
+                let added = store.add(rows(&[("c", 3)])).await;
+                injecting.heal();
+                let mut wanted = expect(&[("a", 1), ("b", 2)]);
+                match added {
+                    Ok(_) => drop(wanted.insert("c".to_owned(), 3)),
+                    Err(e) => assert_eq!(e.kind(), Kind::Storage, "{case}: {e}"),
+                }
+                for handle in [&store, &silent, &place.open().await] {
+                    assert_eq!(everything(handle, ReadMode::Latest).await, wanted, "{case}");
+                }
+                assert_eq!(store.stats().await.unwrap().quarantined, 0, "{case}");
+            });
+            if faults.count(Fault::Before) == 0 {
+                assert!(skipped > 1, "nothing failed");
+                break;
+            }
+        }
+    }
 }
 
 #[test]
