@@ -101,6 +101,45 @@ fn a_seal_whose_reply_is_lost_is_not_done_twice() {
     });
 }
 
+/// A put of an older value landed, its reply is lost, and meanwhile another writer wrote a newer one.
+#[test]
+fn a_write_whose_reply_is_lost_never_comes_back_over_a_newer_one() {
+    for collected in [false, true] {
+        let place = Place::new();
+        run(async move {
+            let faults = Faults::new(1);
+            let options = if collected { no_grace() } else { quiet() };
+            let one = Arc::new(open(&place, &faults, options.clone()).await.unwrap());
+            let two = place.open_with(options.clone()).await;
+            one.add(rows(&[("other", 0)])).await.unwrap();
+            faults.inject([Rule::new(Fault::LostReply).on(Operation::Put).of(Class::Log).times(1).held()]);
+            let adding = Arc::clone(&one);
+            let adding = spawn(async move { adding.add(rows(&[("a", 1)])).await });
+            within(faults.held()).await;
+            two.add(rows(&[("a", 2)])).await.unwrap();
+            if collected {
+                two.flush().await.unwrap();
+                two.merge().await.unwrap();
+            }
+            faults.release();
+            match within(adding).await.unwrap() {
+                Ok(_) => {}
+                // Its traces are gone with the log.
+                Err(Error::WriteUncertain { .. }) if collected => {}
+                Err(e) => panic!("collected {collected}: {e}"),
+            }
+            let wanted = expect(&[("a", 2), ("other", 0)]);
+            for handle in [&*one, &two, &place.open_with(options).await] {
+                assert_eq!(everything(handle, ReadMode::Latest).await, wanted, "collected {collected}");
+            }
+            one.add(rows(&[("b", 3)])).await.unwrap();
+            one.flush().await.unwrap();
+            let wanted = expect(&[("a", 2), ("b", 3), ("other", 0)]);
+            assert_eq!(everything(&two, ReadMode::Sealed).await, wanted, "collected {collected}");
+        });
+    }
+}
+
 /// A put that stands still while another writer takes the shard: into a slot that is taken it fails and is written
 /// anew, into one that was freed by collection it must not be acknowledged.
 #[test]

@@ -423,7 +423,12 @@ impl Lane {
                 let kept = self.precedes_claim(writer, position + 1).await?;
                 Ok(if kept { Landed::BeforeClaim } else { Landed::Unknown })
             }
-            _ => Ok(Landed::No),
+            Some(_) => Ok(Landed::No),
+            None => {
+                // Whatever lay before the replay position may be collected, this entry too.
+                let sealed = self.inner.shard.manifest().await?.map_or(0, |m| m.replay_after_wal_entry_position);
+                Ok(if position <= sealed { Landed::Unknown } else { Landed::No })
+            }
         }
     }
 
