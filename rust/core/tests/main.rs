@@ -8,6 +8,7 @@ mod doctor;
 mod edit;
 mod failing;
 mod faults;
+mod machine;
 mod maintain;
 mod merge;
 mod query;
