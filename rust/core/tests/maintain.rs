@@ -76,6 +76,24 @@ fn optimize_leaves_one_file_one_version_and_every_row() {
     });
 }
 
+/// Each of the files is in a segment of the key index of its own.
+#[test]
+fn optimize_makes_one_file_of_a_few() {
+    let place = Place::new();
+    run(async move {
+        let store = place.open_with(no_grace()).await;
+        for round in 0..4 {
+            store.add(rows(&[("same", round), (format!("row-{round}").as_str(), round)])).await.unwrap();
+            store.flush().await.unwrap();
+            store.merge().await.unwrap();
+        }
+        assert_eq!(store.stats().await.unwrap().fragments, 4);
+        store.optimize(None).await.unwrap();
+        assert_eq!(store.stats().await.unwrap().fragments, 1);
+        assert_eq!(everything(&store, ReadMode::Sealed).await.len(), 5);
+    });
+}
+
 #[test]
 fn optimize_keeps_versions_within_the_grace_time() {
     let place = Place::new();

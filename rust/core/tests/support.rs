@@ -70,16 +70,17 @@ pub fn sql(expression: &str) -> Option<Filter> {
 }
 
 pub async fn list(store: &GenericStore, query: Query) -> Vec<(String, i64)> {
-    let mut out = Vec::new();
-    for batch in store.list(query).await.unwrap() {
-        let ids = batch.column_by_name("id").unwrap().as_string::<i32>().clone();
-        let numbers = ColumnReader::new(batch.column_by_name("n").unwrap().as_ref()).unwrap();
-        for row in 0..batch.num_rows() {
-            let Value::Int(n) = numbers.value(row) else { panic!("n is null") };
-            out.push((ids.value(row).to_owned(), i64::try_from(n).unwrap()));
-        }
-    }
-    out
+    store.list(query).await.unwrap().iter().flat_map(decode).collect()
+}
+
+/// Id and `n` of all rows.
+pub fn decode(batch: &RecordBatch) -> Vec<(String, i64)> {
+    let numbers = ColumnReader::new(batch.column_by_name("n").unwrap().as_ref()).unwrap();
+    let numbers = (0..batch.num_rows()).map(|row| match numbers.value(row) {
+        Value::Int(n) => i64::try_from(n).unwrap(),
+        other => panic!("n is {other:?}"),
+    });
+    keys(batch).into_iter().zip(numbers).collect()
 }
 
 pub async fn everything(store: &GenericStore, read: ReadMode) -> BTreeMap<String, i64> {
@@ -99,11 +100,7 @@ pub async fn get(store: &GenericStore, id: &str, read: ReadMode) -> Option<i64> 
 
 /// Column `n` of the first row.
 pub fn number(batch: &RecordBatch) -> i64 {
-    let reader = ColumnReader::new(batch.column_by_name("n").unwrap().as_ref()).unwrap();
-    match reader.value(0) {
-        Value::Int(n) => i64::try_from(n).unwrap(),
-        other => panic!("n is {other:?}"),
-    }
+    decode(batch)[0].1
 }
 
 /// The ids of all rows.
@@ -169,4 +166,10 @@ pub fn shard_directory(place: &Place) -> std::path::PathBuf {
 /// The files of the shard's manifests, all versions.
 pub fn shard_manifests(place: &Place) -> Vec<std::path::PathBuf> {
     std::fs::read_dir(shard_directory(place).join("manifest")).unwrap().map(|file| file.unwrap().path()).collect()
+}
+
+/// The outcome of what must end soon.
+pub async fn within<F: Future>(work: F) -> F::Output {
+    let limit = std::time::Duration::from_secs(60);
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| panic!("it hangs"))
 }

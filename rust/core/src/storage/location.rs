@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use lance::dataset::builder::DatasetBuilder;
 use lance::io::{ObjectStoreParams, StorageOptionsAccessor, WrappingObjectStore};
@@ -15,6 +16,9 @@ use url::Url;
 
 use super::SESSION;
 use super::steps::{Step, StepObserver};
+
+/// Lance retries a failing seal for ever; after this long it counts as failed.
+const SEAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Schemes that lance's object store layer opens as they are.
 const REMOTE_SCHEMES: [&str; 6] = ["s3", "gs", "az", "abfss", "shared-memory", "file-object-store"];
@@ -30,6 +34,7 @@ pub struct Location {
     pub path: Option<PathBuf>,
     wrapper: Option<Arc<dyn WrappingObjectStore>>,
     observer: Option<Arc<dyn StepObserver>>,
+    pub(super) seal_timeout: Duration,
 }
 
 /// How lance opens a store.
@@ -80,8 +85,7 @@ impl Location {
         if given.trim().is_empty() {
             return Err(invalid("it is empty; give a directory or a uri"));
         }
-        let remote =
-            |uri: String| Self { given: given.to_owned(), lance_uri: uri, path: None, wrapper: None, observer: None };
+        let remote = |uri: String| Self::new(given, uri, None);
         match given.split_once("://") {
             None => Self::local(given, given),
             Some(("file", path)) => Self::local(given, path),
@@ -108,6 +112,12 @@ impl Location {
     #[must_use]
     pub fn observed(self, observer: Arc<dyn StepObserver>) -> Self {
         Self { observer: Some(observer), ..self }
+    }
+
+    /// The same place, where a seal that storage keeps from succeeding for `timeout` counts as failed.
+    #[must_use]
+    pub fn sealing_within(self, timeout: Duration) -> Self {
+        Self { seal_timeout: timeout, ..self }
     }
 
     /// Waits for whoever observes the steps.
@@ -169,7 +179,12 @@ impl Location {
                 message: format!("`{}` is not valid UTF-8", path.display()),
             });
         };
-        Ok(Self { given: given.to_owned(), lance_uri: uri, path: Some(path), wrapper: None, observer: None })
+        Ok(Self::new(given, uri, Some(path)))
+    }
+
+    fn new(given: &str, lance_uri: String, path: Option<PathBuf>) -> Self {
+        let given = given.to_owned();
+        Self { given, lance_uri, path, wrapper: None, observer: None, seal_timeout: SEAL_TIMEOUT }
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use lance::Dataset;
 use lance::dataset::cleanup::CleanupPolicy;
 use lance::dataset::index::frag_reuse::cleanup_frag_reuse_index;
 use lance::dataset::optimize::{CompactionMetrics, CompactionOptions, compact_files};
 use lance::index::DatasetIndexExt;
 use lance_context_spec::{OptimizeReport, Result};
 use lance_index::optimize::OptimizeOptions;
+use lance_table::format::Fragment;
 
 use super::Inner;
 use super::base::{BaseView, fragment_bytes, key_index_name};
@@ -78,16 +80,35 @@ async fn try_compact(inner: &Inner, target_bytes: u64) -> lance::Result<Compacti
     options.target_rows_per_fragment = rows(target_bytes).min(options.target_rows_per_fragment);
     options.batch_size = Some(rows(BATCH_BYTES).min(8192));
     let mut dataset = view.dataset.as_ref().clone();
+    let is_small = |fragment: &&Fragment| fragment.physical_rows < Some(options.target_rows_per_fragment);
+    // Lance makes no one fragment of two that different segments of an index cover.
+    if view.dataset.fragments().iter().filter(is_small).count() > 1 && !is_one_segment(inner, &dataset).await? {
+        fold_index(inner, &mut dataset).await?;
+    }
     inner.before(Step::Compact).await;
     let metrics = Box::pin(compact_files(&mut dataset, options, None)).await?;
     if metrics.fragments_removed > 0 {
-        inner.before(Step::Index).await;
-        let name = key_index_name(inner.kind.key);
-        let segments = dataset.load_indices().await?.iter().filter(|index| index.name == name).count();
-        dataset.optimize_indices(&OptimizeOptions::merge(segments.max(1)).index_names(vec![name])).await?;
+        fold_index(inner, &mut dataset).await?;
         cleanup_frag_reuse_index(&mut dataset).await?;
     }
     Ok(metrics)
+}
+
+/// Whether one segment of the key index covers every fragment.
+async fn is_one_segment(inner: &Inner, dataset: &Dataset) -> lance::Result<bool> {
+    let name = key_index_name(inner.kind.key);
+    let segments = dataset.load_indices().await?;
+    let mut covered = segments.iter().filter(|index| index.name == name).filter_map(|i| i.fragment_bitmap.as_ref());
+    let all = dataset.fragments();
+    Ok(covered.any(|covered| all.iter().all(|f| u32::try_from(f.id).is_ok_and(|id| covered.contains(id)))))
+}
+
+/// Makes the key index one segment that covers every fragment.
+async fn fold_index(inner: &Inner, dataset: &mut Dataset) -> lance::Result<()> {
+    inner.before(Step::Index).await;
+    let name = key_index_name(inner.kind.key);
+    let segments = dataset.load_indices().await?.iter().filter(|index| index.name == name).count();
+    dataset.optimize_indices(&OptimizeOptions::merge(segments.max(1)).index_names(vec![name])).await
 }
 
 /// Removes versions of the base table, and files that only they have, that nobody can have begun to read within

@@ -1,9 +1,12 @@
 //! The shard as files show it: its manifest and its WAL, read without claiming anything.
 
+use std::io::Cursor;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use arrow::ipc::reader::StreamReader;
+use bytes::Bytes;
 use futures::TryStreamExt;
 use lance::dataset::mem_wal::util::{
     manifest_filename, parse_bit_reversed_filename, shard_manifest_path, shard_wal_path, wal_entry_filename,
@@ -120,10 +123,11 @@ impl Shard {
             Ok(entry) => return Ok(entry.map_or(Slot::Free, |entry| Slot::Entry(Box::new(entry)))),
             Err(error) => error,
         };
-        // Lance reports a failed read and undecodable bytes alike; only the latter is a torn entry.
+        // Lance reports a failed read and undecodable bytes alike, and the failure may be over by now.
+        let failed = storage(&self.store, "read the WAL");
         let read = async { self.object_store.inner.get(&self.wal_path(position)).await?.bytes().await };
-        read.await.map_err(|e| storage(&self.store, "read the WAL")(lance::Error::from(e)))?;
-        Ok(Slot::Torn(error))
+        let bytes = read.await.map_err(|e| failed(lance::Error::from(e)))?;
+        if is_whole(bytes) { Err(failed(error)) } else { Ok(Slot::Torn(error)) }
     }
 
     /// Whether the file at `position` ends like a whole entry; `None` where there is none. Cheap, and no proof.
@@ -285,4 +289,10 @@ impl Shard {
         let files = self.wal_files().await?;
         Ok((files.len() as u64, files.iter().map(|(_, file)| file.size).sum()))
     }
+}
+
+/// Whether an entry can be decoded to its end.
+fn is_whole(entry: Bytes) -> bool {
+    entry.ends_with(&END_OF_STREAM)
+        && StreamReader::try_new(Cursor::new(entry), None).is_ok_and(|mut batches| batches.all(|batch| batch.is_ok()))
 }

@@ -43,9 +43,6 @@ pub(super) const MEMTABLE_BATCHES: usize = 2 * SEAL_BATCHES;
 /// Fences answered by a new claim before the caller gets the error.
 const CLAIM_ATTEMPTS: u32 = 12;
 
-/// Lance retries a failing seal for ever; after this long it counts as failed.
-const SEAL_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// How long to wait for a writer that is let go of.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -426,7 +423,12 @@ impl Lane {
                 let kept = self.precedes_claim(writer, position + 1).await?;
                 Ok(if kept { Landed::BeforeClaim } else { Landed::Unknown })
             }
-            _ => Ok(Landed::No),
+            Some(_) => Ok(Landed::No),
+            None => {
+                // Whatever lay before the replay position may be collected, this entry too.
+                let sealed = self.inner.shard.manifest().await?.map_or(0, |m| m.replay_after_wal_entry_position);
+                Ok(if position <= sealed { Landed::Unknown } else { Landed::No })
+            }
         }
     }
 
@@ -570,9 +572,10 @@ impl Lane {
         let Some(writer) = self.inner.resident.writer() else { return Ok(()) };
         self.inner.before(Step::Seal).await;
         let freeze = async { Box::pin(writer.force_freeze_active()).await?.wait().await };
-        match tokio::time::timeout(SEAL_TIMEOUT, freeze).await {
+        let limit = self.inner.location.seal_timeout;
+        match tokio::time::timeout(limit, freeze).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(lance::Error::io(format!("not sealed within {} s", SEAL_TIMEOUT.as_secs()))),
+            Err(_) => Err(lance::Error::io(format!("not sealed within {limit:?}"))),
         }
     }
 
