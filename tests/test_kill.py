@@ -1,0 +1,145 @@
+"""SIGKILL at any moment: what was acknowledged is there, once; what was under way is there whole or not at all."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lance_context import GenericStore, MaintenanceOptions
+from tests.child import Child, module
+from tests.oracle import Oracle, Rows, applied, upkeep
+from tests.watching import await_changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITER = module("tests.oracle")
+
+# Seals, merges and rewrites all the time, so that most kills hit one of them.
+RESTLESS = MaintenanceOptions(
+    seal_idle_s=0.01, seal_age_s=0.05, merge_generations=2, merge_bytes=1 << 16, compact_bytes=1 << 16
+)
+
+CREATOR = """
+    import sys
+    from lance_context import GenericStore
+
+    directory, fsync = sys.argv[1], sys.argv[2] == "True"
+    n = 0
+    while True:
+        schema = {"id": "string", "n": "int64"}
+        store = GenericStore.open(f"{directory}/{n}", schema=schema, gc_grace=0, fsync=fsync)
+        store.add({"id": "a", "n": n})
+        store.close()
+        n += 1
+"""
+
+
+def kills(normal: int, soak: int) -> list[object]:
+    """Parameters for the two lengths of a loop."""
+    return [normal, pytest.param(soak, marks=pytest.mark.soak)]
+
+
+@pytest.mark.parametrize("count", kills(20, 200))
+def test_killed_by_hand_kept_by_nobody(tmp_path: Path, count: int) -> None:
+    kill_loop(tmp_path, count, fsync=False, maintenance=None)
+
+
+@pytest.mark.parametrize("count", kills(20, 200))
+def test_killed_under_restless_maintenance(tmp_path: Path, count: int) -> None:
+    kill_loop(tmp_path, count, fsync=False, maintenance=RESTLESS)
+
+
+@pytest.mark.parametrize("count", kills(5, 50))
+def test_killed_with_fsync(tmp_path: Path, count: int) -> None:
+    kill_loop(tmp_path, count, fsync=True, maintenance=RESTLESS)
+
+
+def kill_loop(tmp_path: Path, count: int, *, fsync: bool, maintenance: MaintenanceOptions | None) -> None:
+    path = tmp_path / "store"
+    oracle = Oracle(tmp_path / "oracle")
+    choose = random.Random(count)
+    whole = absent = 0
+    for killed in range(count):
+        arguments = (path, tmp_path / "oracle", killed, killed * 1_000_000, fsync, upkeep(maintenance))
+        with Child(WRITER, *arguments) as child:
+            for _ in range(choose.randrange(1, 30)):
+                child.expect("done")
+            # Into the middle of an operation: so many changed files later.
+            await_changes(path, choose.randrange(6), child)
+            child.kill()
+        under_way = oracle.follow()
+        before = oracle.rows
+        after = before if under_way is None else applied(before, under_way)[0]
+        found = read_everything(path)
+        assert found in (before, after), f"kill {killed}, {under_way} under way: {difference(found, before, after)}"
+        if after != before:
+            whole, absent = whole + (found == after), absent + (found == before)
+        oracle.rows = found
+        if killed % 5 == 4:
+            look_after(path, found)
+    look_after(path, oracle.rows)
+    assert whole + absent > 0, "no kill came in the middle of a write; the test shows nothing"
+    summary = f"{count} kills, {oracle.finished} operations acknowledged, 0 lost; {whole} writes whole, {absent} absent"
+    print(summary)  # noqa: T201 - what a loop has seen is worth a line in the long form
+
+
+def read_everything(path: Path) -> Rows:
+    """The rows that a fresh handle reads, which must be the same by every way to read."""
+    with GenericStore.open_existing(path, read_only=True) as store:
+        rows = store.list(read="latest")
+        found = {row["id"]: row for row in rows}
+        assert len(found) == len(rows), "a row is there twice"
+        assert store.list(read="sealed") == rows, "all that was durable at open belongs to sealed reads"
+        assert store.count(read="latest") == len(rows)
+        streamed = list(store.iter(read="latest"))
+        assert len(streamed) == len(rows), "a row is streamed twice, or not at all"
+        assert {row["id"]: row for row in streamed} == found
+        ids = sorted(found)[::7]
+        assert store.get_many(ids, read="latest") == [found[id] for id in ids]
+        assert store.stats().quarantined == 0, "the death of a process tears nothing"
+    return found
+
+
+def look_after(path: Path, expected: Rows) -> None:
+    """Flush, merge and optimize what a dead process left, and find the same rows behind each."""
+    with GenericStore.open_existing(path, maintenance=None) as store:
+        for work in (store.flush, store.merge, store.optimize):
+            work()
+            found = {row["id"]: row for row in store.list()}
+            assert found == expected, difference(found, expected, expected)
+        stats = store.stats()
+        assert (stats.rows, stats.base_rows, stats.generations) == (len(expected), len(expected), 0)
+        assert stats.wal_entries <= 8, "what was merged is collected"
+
+
+def difference(found: Rows, before: Rows, after: Rows) -> str:
+    """What is wrong, key by key, without the texts."""
+
+    def short(rows: Rows, id: str) -> object:
+        return (rows[id]["n"], rows[id]["note"]) if id in rows else None
+
+    keys = sorted(found.keys() | before.keys() | after.keys())
+    wrong = [id for id in keys if found.get(id) not in (before.get(id), after.get(id))]
+    mixed = [id for id in keys if before.get(id) != after.get(id)]
+    return "; ".join(
+        f"{id}: found {short(found, id)}, before {short(before, id)}, after {short(after, id)}" for id in wrong or mixed
+    )
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+@pytest.mark.parametrize("changes", [1, 2, 3, 5, 8, 13, 21])
+def test_killed_while_creating_stores(tmp_path: Path, changes: int, *, fsync: bool) -> None:
+    with Child(CREATOR, tmp_path, fsync) as child:
+        await_changes(tmp_path, changes, child)
+        child.kill()
+    begun = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    for n, path in enumerate(begun):
+        with GenericStore.open(path, {"id": "string", "n": "int64"}, gc_grace=0, fsync=fsync, read="latest") as store:
+            rows = store.list()
+            # The last one was not acknowledged.
+            assert rows == [{"id": "a", "n": n}] or (path == begun[-1] and rows == [])
+            store.add({"id": "b", "n": n})
+            assert store.list() == [*rows, {"id": "b", "n": n}]
