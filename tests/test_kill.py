@@ -74,7 +74,8 @@ def kill_loop(tmp_path: Path, count: int, *, fsync: bool, maintenance: Maintenan
         before = oracle.rows
         after = before if under_way is None else applied(before, under_way)[0]
         found = read_everything(path)
-        assert found in (before, after), f"kill {killed}, {under_way} under way: {difference(found, before, after)}"
+        if found not in (before, after):
+            pytest.fail(f"kill {killed}, {under_way} under way: {difference(found, before, after)}")
         if after != before:
             whole, absent = whole + (found == after), absent + (found == before)
         oracle.rows = found
@@ -109,7 +110,8 @@ def look_after(path: Path, expected: Rows) -> None:
         for work in (store.flush, store.merge, store.optimize):
             work()
             found = {row["id"]: row for row in store.list()}
-            assert found == expected, difference(found, expected, expected)
+            if found != expected:
+                pytest.fail(f"after {work.__name__}: {difference(found, expected, expected)}")
         stats = store.stats()
         assert (stats.rows, stats.base_rows, stats.generations) == (len(expected), len(expected), 0)
         assert stats.wal_entries <= 8, "what was merged is collected"
