@@ -12,11 +12,12 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from lance_context import AlreadyExistsError, FencedError, GenericStore, StorageError
+from tests.oracle import options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lance_context import ReadMode, SchemaDeclaration
+    from lance_context import MaintenanceOptions, ReadMode, SchemaDeclaration
 
 T = TypeVar("T")
 
@@ -35,8 +36,8 @@ def say(**fact: object) -> None:
 class Contender:
     """One writer among several."""
 
-    def __init__(self, path: str, name: str) -> None:
-        self.store = GenericStore.open_existing(path, read="latest", maintenance=None)
+    def __init__(self, path: str, name: str, maintenance: MaintenanceOptions | None) -> None:
+        self.store = GenericStore.open_existing(path, read="latest", maintenance=maintenance)
         self.name = name
         self.fences = 0
         self.next_ticket = 0
@@ -91,9 +92,9 @@ class Contender:
 
 
 def write() -> None:
-    """Add, update, delete, flush and merge among others. Arguments: store, name, rounds."""
+    """Add, update, delete, flush and merge among others. Arguments: store, name, rounds, maintenance."""
     path, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    contender = Contender(path, name)
+    contender = Contender(path, name, options(sys.argv[4]))
     say(ready=name)
     sys.stdin.readline()
     store = contender.store

@@ -31,6 +31,15 @@ SCHEMA: SchemaDeclaration = {
     "text": "string",
     "note": "int64",
 }
+# Seals, merges and rewrites all the time, so that whatever happens hits one of them.
+RESTLESS = MaintenanceOptions(
+    seal_idle_s=0.01,
+    seal_age_s=0.05,
+    merge_generations=2,
+    merge_bytes=1 << 16,
+    compact_bytes=1 << 16,
+    orphan_after_s=0.1,
+)
 KEYS = 60
 BUCKETS = 5
 
@@ -151,20 +160,25 @@ def perform(store: GenericStore, step: Step) -> int | str:
 
 
 def upkeep(options: MaintenanceOptions | None) -> str:
-    """The options as an argument of the program."""
+    """The options as an argument of a program."""
     return json.dumps(None if options is None else asdict(options))
+
+
+def options(argument: str) -> MaintenanceOptions | None:
+    """The options that `upkeep` was given."""
+    given = json.loads(argument)
+    return None if given is None else MaintenanceOptions(**given)
 
 
 def main() -> None:
     """Write until killed. Arguments: store, oracle file, seed, first number, `fsync`, maintenance options."""
     path, oracle, seed, first, fsync, maintenance = sys.argv[1:]
-    options = json.loads(maintenance)
     store = GenericStore.open(
         path,
         SCHEMA,
         gc_grace=0,
         fsync=fsync == "True",
-        maintenance=None if options is None else MaintenanceOptions(**options),
+        maintenance=options(maintenance),
     )
     oracle_file = os.open(oracle, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
     choose = random.Random(int(seed))

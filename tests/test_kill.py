@@ -9,18 +9,13 @@ import pytest
 
 from lance_context import GenericStore, MaintenanceOptions
 from tests.child import Child, module
-from tests.oracle import Oracle, Rows, applied, upkeep
+from tests.oracle import RESTLESS, Oracle, Rows, applied, upkeep
 from tests.watching import await_changes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 WRITER = module("tests.oracle")
-
-# Seals, merges and rewrites all the time, so that most kills hit one of them.
-RESTLESS = MaintenanceOptions(
-    seal_idle_s=0.01, seal_age_s=0.05, merge_generations=2, merge_bytes=1 << 16, compact_bytes=1 << 16
-)
 
 CREATOR = """
     import sys

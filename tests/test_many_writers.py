@@ -15,14 +15,14 @@ import pytest
 from lance_context import GenericStore
 from tests.child import Child, module
 from tests.contender import SCHEMA
+from tests.oracle import RESTLESS, upkeep
 from tests.watching import await_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import timedelta
     from pathlib import Path
 
-    from lance_context import Row
+    from lance_context import MaintenanceOptions, Row
 
 WRITE = module("tests.contender", "write")
 ADD = module("tests.contender", "add_until_told")
@@ -42,16 +42,23 @@ def said(facts: Iterable[dict[str, Any]], what: str) -> list[Any]:
     return [fact[what] for fact in facts if what in fact]
 
 
-@pytest.mark.parametrize("grace", [0, None], ids=["no grace", "grace"])
+@pytest.mark.parametrize(
+    ("grace", "maintenance"),
+    [(None, None), (0, None), (0, RESTLESS)],
+    ids=["grace", "no grace", "no grace, restless maintenance"],
+)
 @pytest.mark.parametrize("names", ["ab", "abcd"])
 @pytest.mark.parametrize("rounds", [10, pytest.param(60, marks=pytest.mark.soak)])
-def test_every_kind_of_write_at_once(path: Path, names: str, grace: float | timedelta | None, rounds: int) -> None:
+def test_every_kind_of_write_at_once(
+    path: Path, names: str, grace: float | None, maintenance: MaintenanceOptions | None, rounds: int
+) -> None:
     with GenericStore.open(path, SCHEMA, gc_grace=grace) as store:
         store.add({"id": "shared"})
         store.flush()
     with ExitStack() as running:
         children = {
-            name: running.enter_context(Child(WRITE, path, name, rounds, deadline_s=60.0 * rounds)) for name in names
+            name: running.enter_context(Child(WRITE, path, name, rounds, upkeep(maintenance), deadline_s=60.0 * rounds))
+            for name in names
         }
         for name, child in children.items():
             child.expect(json.dumps({"ready": name}))
