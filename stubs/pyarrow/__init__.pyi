@@ -3,6 +3,7 @@ from typing import Any
 
 class Schema:
     names: list[str]
+    def equals(self, other: Schema, check_metadata: bool = False) -> bool: ...
 
 class RecordBatch:
     num_rows: int
