@@ -88,6 +88,8 @@ class Oracle:
 
     def follow(self) -> Step | None:
         """Take in what was finished; the step that was under way, if there is one."""
+        if not self._file.exists():
+            return None
         content = self._file.read_bytes()[self._read :]
         # A last line without its end was cut off: its step had not begun, or its answer had not been heard.
         whole = content[: content.rfind(b"\n") + 1]

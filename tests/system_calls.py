@@ -6,11 +6,15 @@ goes for each directory on the way. An event counts from the moment when its sys
 
 from __future__ import annotations
 
+import contextlib
+import os
 import posixpath
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -43,12 +47,56 @@ class Call:
     arguments: str
 
 
-def trace(script: str, *arguments: object, directory: Path) -> list[Call]:
-    """Run a Python program under strace, to its end."""
+# What gives a file its name, or takes it: the steps between which a kill leaves a different disk.
+NAMING = ("rename,renameat,renameat2", "link,linkat", "unlink,unlinkat,rmdir", "mkdir,mkdirat")
+
+
+def skip_without_strace() -> None:
+    """Skip the test where nothing can be traced."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("strace may not trace here")
+
+
+def kill_before(calls: str, nth: int, script: str, *arguments: object) -> None:
+    """Run a Python program that goes on for ever, and SIGKILL it where one of its threads begins the nth of `calls`."""
+    skip_without_strace()
+    strace = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        f"trace={calls}",
+        "-e",
+        f"inject={calls}:signal=KILL:when={nth}",
+    ]
+    with tempfile.TemporaryFile() as stderr:
+        process = subprocess.Popen(
+            [*strace, sys.executable, "-c", textwrap.dedent(script), *(str(argument) for argument in arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            # Its compiled files are no business of the test, and would be counted.
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout=DEADLINE_S)
+        finally:
+            # The traced program would outlive its tracer.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        stderr.seek(0)
+        assert code == -signal.SIGKILL, f"ended with {code}:\n{stderr.read().decode(errors='replace')}"
+
+
+def trace(script: str, *arguments: object, directory: Path) -> list[Call]:
+    """Run a Python program under strace, to its end."""
+    skip_without_strace()
     output = directory / "trace"
     traced = ["strace", "-f", "-y", "-s", "64", "-e", f"trace={CALLS}", "-o", str(output)]
     ran = subprocess.run(

@@ -9,7 +9,8 @@ import pytest
 
 from lance_context import FormatError, GenericStore, MaintenanceOptions
 from tests.child import Child, module
-from tests.oracle import RESTLESS, Oracle, Rows, applied, upkeep
+from tests.oracle import RESTLESS, SCHEMA, Oracle, Rows, applied, upkeep
+from tests.system_calls import NAMING, kill_before
 from tests.watching import await_changes
 
 if TYPE_CHECKING:
@@ -52,19 +53,36 @@ def test_killed_with_fsync(tmp_path: Path, count: int) -> None:
     kill_loop(tmp_path, count, fsync=True, maintenance=RESTLESS)
 
 
-def kill_loop(tmp_path: Path, count: int, *, fsync: bool, maintenance: MaintenanceOptions | None) -> None:
+@pytest.mark.parametrize("maintenance", [None, RESTLESS], ids=["no maintenance", "restless"])
+@pytest.mark.parametrize("count", kills(8, 200))
+def test_killed_between_two_steps(tmp_path: Path, count: int, maintenance: MaintenanceOptions | None) -> None:
+    kill_loop(tmp_path, count, fsync=False, maintenance=maintenance, at_a_step=True)
+
+
+def kill_loop(
+    tmp_path: Path,
+    count: int,
+    *,
+    fsync: bool,
+    maintenance: MaintenanceOptions | None,
+    at_a_step: bool = False,
+) -> None:
     path = tmp_path / "store"
+    GenericStore.open(path, SCHEMA, gc_grace=0, fsync=fsync).close()
     oracle = Oracle(tmp_path / "oracle")
     choose = random.Random(count)
     whole = absent = 0
     for killed in range(count):
         arguments = (path, tmp_path / "oracle", killed, killed * 1_000_000, fsync, upkeep(maintenance))
-        with Child(WRITER, *arguments) as child:
-            for _ in range(choose.randrange(1, 30)):
-                child.expect("done")
-            # Into the middle of an operation: so many changed files later.
-            await_changes(path, choose.randrange(6), child)
-            child.kill()
+        if at_a_step:
+            kill_before(NAMING[killed % len(NAMING)], choose.randrange(1, 16), WRITER, *arguments)
+        else:
+            with Child(WRITER, *arguments) as child:
+                for _ in range(choose.randrange(1, 30)):
+                    child.expect("done")
+                # Into the middle of an operation: so many changed files later.
+                await_changes(path, choose.randrange(6), child)
+                child.kill()
         under_way = oracle.follow()
         before = oracle.rows
         after = before if under_way is None else applied(before, under_way)[0]
