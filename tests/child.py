@@ -7,6 +7,7 @@ every failure message.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -78,7 +79,9 @@ class Child:
             error.add_note(f"child's stdout: {self._seen}\nchild's stderr:\n{self._read_stderr()}")
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                # What a dead process was told and did not read stays in the buffer.
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
         self._stderr.close()
 
     def read(self) -> str:

@@ -143,7 +143,8 @@ def read_until_told() -> None:
     told = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
     expected = [f"r{key:04}" for key in range(keys)]
-    seen = rounds = broken_off = 0
+    seen = rounds = 0
+    broken_off = dict.fromkeys(("list", "get", "count", "get_many", "iter"), 0)
 
     def check(rows: list[tuple[str, int]], where: str) -> None:
         nonlocal seen
@@ -154,20 +155,35 @@ def read_until_told() -> None:
         assert version >= seen, f"{where} shows version {version} after {seen}"
         seen = version
 
-    while not told.is_set():
-        check([(row["id"], row["n"]) for row in store.list()], "list")
+    def get() -> None:
+        nonlocal seen
         row = store.get(expected[rounds % keys])
         assert row is not None, f"{expected[rounds % keys]} is missing"
         assert row["n"] >= seen, f"get shows version {row['n']} after {seen}"
         seen = row["n"]
-        assert store.count() == keys
+
+    def count() -> None:
+        found = store.count()
+        assert found == keys, f"count says {found}"
+
+    def get_many() -> None:
         check([(row["id"], row["n"]) for row in store.get_many(expected) if row is not None], "get_many")
-        try:
-            check(sorted((row["id"], row["n"]) for row in store.iter()), "iter")
-        except StorageError as error:
-            if not error.retryable:
-                raise
-            broken_off += 1
+
+    reads: dict[str, Callable[[], None]] = {
+        "list": lambda: check([(row["id"], row["n"]) for row in store.list()], "list"),
+        "get": get,
+        "count": count,
+        "get_many": get_many,
+        "iter": lambda: check(sorted((row["id"], row["n"]) for row in store.iter()), "iter"),
+    }
+    while not told.is_set():
+        for name, look in reads.items():
+            try:
+                look()
+            except StorageError as error:
+                if not error.retryable:
+                    raise
+                broken_off[name] += 1
         rounds += 1
         say(round=rounds)
     say(done=rounds, broken_off=broken_off, version=seen)

@@ -139,7 +139,14 @@ def test_a_writer_that_stands_still(path: Path, stops: int) -> None:
     print(f"{stops} stops, {len(added)} added, {len(fenced)} fenced, 0 lost")  # noqa: T201 - as in tests.test_kill
 
 
-@pytest.mark.parametrize("versions", [12, pytest.param(150, marks=pytest.mark.soak)])
+READS_LOSE_THEIR_FILES = pytest.mark.xfail(
+    strict=False,
+    raises=AssertionError,
+    reason="without a grace time, collection can take the files of a get_many in each of its three attempts",
+)
+
+
+@pytest.mark.parametrize("versions", [12, pytest.param(150, marks=[pytest.mark.soak, READS_LOSE_THEIR_FILES])])
 def test_readers_under_merges_and_collection(path: Path, versions: int) -> None:
     keys = 120
     with ExitStack() as running:
@@ -170,5 +177,6 @@ def test_readers_under_merges_and_collection(path: Path, versions: int) -> None:
             facts = facts_until_done(reader)
             reader.finish()
             rounds, broken_off = facts[-1]["done"], facts[-1]["broken_off"]
-            print(f"{rounds} rounds, {broken_off} iterations broken off")  # noqa: T201 - as in tests.test_kill
+            print(f"{rounds} rounds of reads, broken off: {broken_off}")  # noqa: T201 - as in tests.test_kill
+            assert {name for name, times in broken_off.items() if times} <= {"iter"}, broken_off
         assert store.count() == keys
