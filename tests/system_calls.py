@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -61,37 +60,39 @@ def skip_without_strace() -> None:
 
 def kill_before(calls: str, nth: int, script: str, *arguments: object) -> None:
     """Run a Python program that goes on for ever, and SIGKILL it where one of its threads begins the nth of `calls`."""
+    code, out, err = _tampered(calls, f"signal=KILL:when={nth}", script, *arguments)
+    assert code == -signal.SIGKILL, f"ended with {code}:\n{out}\n{err}"
+
+
+def run_with_errors(calls: str, error: str, every: int, script: str, *arguments: object) -> str:
+    """Run a Python program, in each thread of which every so manieth of `calls` fails; what it printed."""
+    code, out, err = _tampered(calls, f"error={error}:when={every}+{every}", script, *arguments)
+    assert code == 0, f"ended with {code}:\n{out}\n{err}"
+    return out
+
+
+def _tampered(calls: str, how: str, script: str, *arguments: object) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a program that strace interferes with."""
     skip_without_strace()
-    strace = [
-        "strace",
-        "-f",
-        "-qq",
-        "-o",
-        "/dev/null",
-        "-e",
-        f"trace={calls}",
-        "-e",
-        f"inject={calls}:signal=KILL:when={nth}",
-    ]
-    with tempfile.TemporaryFile() as stderr:
-        process = subprocess.Popen(
-            [*strace, sys.executable, "-c", textwrap.dedent(script), *(str(argument) for argument in arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            # Its compiled files are no business of the test, and would be counted.
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            start_new_session=True,
-        )
-        try:
-            code = process.wait(timeout=DEADLINE_S)
-        finally:
-            # The traced program would outlive its tracer.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        stderr.seek(0)
-        assert code == -signal.SIGKILL, f"ended with {code}:\n{stderr.read().decode(errors='replace')}"
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:{how}"]
+    process = subprocess.Popen(
+        [*strace, sys.executable, "-c", textwrap.dedent(script), *(str(argument) for argument in arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Its compiled files are no business of the test, and would be counted.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=DEADLINE_S)
+    finally:
+        # The traced program would outlive its tracer.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return process.returncode, out, err
 
 
 def trace(script: str, *arguments: object, directory: Path) -> list[Call]:
