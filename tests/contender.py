@@ -144,7 +144,7 @@ def read_until_told() -> None:
     threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
     expected = [f"r{key:04}" for key in range(keys)]
     seen = rounds = 0
-    broken_off = dict.fromkeys(("list", "get", "count", "get_many", "iter"), 0)
+    broken_off = dict[str, int].fromkeys(("list", "get", "count", "get_many", "iter"), 0)
 
     def check(rows: list[tuple[str, int]], where: str) -> None:
         nonlocal seen
