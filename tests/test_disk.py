@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lance_context import FencedError, FormatError, GenericStore, StorageError
+from lance_context import FormatError, GenericStore, StorageError
 from tests.child import run
 from tests.system_calls import run_with_errors
 from tests.watching import files_below
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 SCHEMA: SchemaDeclaration = {"id": "string", "n": "int64", "data": "binary"}
 MIB = 1 << 20
-CLAIMS_BLAME_ANOTHER_WRITER = pytest.mark.xfail(
-    strict=True,
-    raises=FencedError,
-    reason="a claim that fails on storage is taken for one that another writer won: FencedError, not StorageError",
-)
 
 
 @contextmanager
@@ -110,7 +105,6 @@ def check_rows(store: GenericStore, acknowledged: list[str]) -> None:
     assert pairs[::2] == pairs[1::2], "an add is atomic"
 
 
-@CLAIMS_BLAME_ANOTHER_WRITER
 def test_the_first_write_of_a_handle_on_a_full_disk(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     with small_disk(disk, 16):
@@ -249,7 +243,6 @@ def test_a_read_only_directory_is_read(
 
 
 @FROZEN
-@CLAIMS_BLAME_ANOTHER_WRITER
 def test_writes_to_a_read_only_directory(
     mixed_store: Path, frozen: Callable[[Path], AbstractContextManager[None]], cause: str
 ) -> None:

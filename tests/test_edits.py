@@ -47,11 +47,6 @@ LISTS = {
     "v": {"type": "vector", "dim": 2},
 }
 MIB = 1 << 20
-LIST_FIELDS_CARRY_METADATA = pytest.mark.xfail(
-    strict=True,
-    raises=LanceContextError,
-    reason="the items of a list column come from the log with `lance:field_id` in their type, and from files without",
-)
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -148,7 +143,7 @@ def test_update(path: Path, stores: Opener, place: str) -> None:
     check_everywhere(stores, store, path, rows)
 
 
-@pytest.mark.parametrize("place", [pytest.param("memtable", marks=LIST_FIELDS_CARRY_METADATA), "generation", "base"])
+@pytest.mark.parametrize("place", PLACES)
 def test_update_of_rows_with_lists(path: Path, stores: Opener, place: str) -> None:
     rows: dict[str, Row] = {
         f"r{n}": {"id": f"r{n}", "n": n, "tags": [f"t{n}", ""] if n % 2 else None, "v": [n, n + 0.5]} for n in range(6)
@@ -174,14 +169,7 @@ def test_update_of_rows_with_lists(path: Path, stores: Opener, place: str) -> No
         store.merge()
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "memtable",
-        pytest.param("generation", marks=LIST_FIELDS_CARRY_METADATA),
-        pytest.param("base", marks=LIST_FIELDS_CARRY_METADATA),
-    ],
-)
+@pytest.mark.parametrize("place", PLACES)
 def test_wide_rows_with_lists_in_several_places(path: Path, stores: Opener, place: str) -> None:
     store = stores.create(path, LISTS | {"data": "binary"})
     rows: dict[str, Row] = {
