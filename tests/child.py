@@ -7,6 +7,7 @@ every failure message.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 DEADLINE_S = 120.0
 
 
+def module(name: str, function: str = "main") -> str:
+    """The script that calls a function of a test module; the working directory must be the root of the repository."""
+    return f"from {name} import {function}; {function}()"
+
+
 @dataclass(frozen=True)
 class Finished:
     """How a process ended."""
@@ -42,7 +48,9 @@ class Finished:
 class Child:
     """A running Python script. Leaving the context kills it if it still runs."""
 
-    def __init__(self, script: str, *args: object, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, script: str, *args: object, env: Mapping[str, str] | None = None, deadline_s: float = DEADLINE_S
+    ) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__; a pipe could fill up
         self._process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(script), *(str(arg) for arg in args)],
@@ -53,7 +61,8 @@ class Child:
             env={**os.environ, **(env or {})},
         )
         self._seen: list[str] = []
-        self._deadline = threading.Timer(DEADLINE_S, self._process.kill)
+        self._deadline_s = deadline_s
+        self._deadline = threading.Timer(deadline_s, self._process.kill)
         self._deadline.daemon = True
         self._deadline.start()
 
@@ -70,7 +79,9 @@ class Child:
             error.add_note(f"child's stdout: {self._seen}\nchild's stderr:\n{self._read_stderr()}")
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                # What a dead process was told and did not read stays in the buffer.
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
         self._stderr.close()
 
     def read(self) -> str:
@@ -78,7 +89,7 @@ class Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            pytest.fail(f"the child ended (or hung for {DEADLINE_S} s) with {self._process.wait()}")
+            pytest.fail(f"the child ended (or hung for {self._deadline_s} s) with {self._process.wait()}")
         self._seen.append(line.rstrip("\n"))
         return self._seen[-1]
 
@@ -91,6 +102,19 @@ class Child:
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
+
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """SIGSTOP it, and wait until it stands still."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        """Let it run on after a stop."""
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> list[str]:
         """SIGKILL it; what it had printed before and was not read yet."""

@@ -1,18 +1,34 @@
-"""What every test module shares: the `soak` mark and a path for a store."""
+"""What every test module shares: the `soak` mark, how far hypothesis looks, and a path for a store."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# The same examples at each run; how long one takes is no failure.
+settings.register_profile(
+    "short",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=25,
+    stateful_step_count=20,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+settings.register_profile(
+    "soak", settings.get_profile("short"), derandomize=False, max_examples=1000, stateful_step_count=50, print_blob=True
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark of the long tests."""
     config.addinivalue_line("markers", "soak: long form of a test; run with `make soak`")
+    settings.load_profile("short")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
