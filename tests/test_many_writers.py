@@ -146,7 +146,8 @@ READS_LOSE_THEIR_FILES = pytest.mark.xfail(
 )
 
 
-@pytest.mark.parametrize("versions", [12, pytest.param(150, marks=[pytest.mark.soak, READS_LOSE_THEIR_FILES])])
+@READS_LOSE_THEIR_FILES
+@pytest.mark.parametrize("versions", [12, pytest.param(150, marks=pytest.mark.soak)])
 def test_readers_under_merges_and_collection(path: Path, versions: int) -> None:
     keys = 120
     with ExitStack() as running:
