@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 /// Long enough for a seal that works, short enough to wait for one that does not.
-const SEAL_TIMEOUT: Duration = Duration::from_secs(2);
+const SEAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn open(place: &Place, faults: &Arc<Faults>, options: OpenOptions) -> Result<GenericStore> {
     let location = Location::parse(&place.uri())?.wrapped(Arc::clone(faults) as _).sealing_within(SEAL_TIMEOUT);
@@ -30,35 +30,41 @@ fn storage_failed<T: std::fmt::Debug>(outcome: Result<T>) -> String {
 
 #[test]
 fn a_flush_that_fails_says_so_and_the_next_one_seals() {
-    for fault in [Fault::Before, Fault::Torn, Fault::Full] {
-        let place = Place::new();
-        run(async move {
-            let faults = Faults::new(1);
-            let store = open(&place, &faults, quiet()).await.unwrap();
-            let reader = place.open().await;
-            store.add(rows(&[("a", 1), ("b", 1)])).await.unwrap();
-            store.add(rows(&[("a", 2)])).await.unwrap();
-            faults.inject([Rule::new(fault).on(Operation::Put).of(Class::Generation)]);
-            storage_failed(store.flush().await);
-            let wanted = expect(&[("a", 2), ("b", 1)]);
-            for handle in [&store, &reader] {
-                assert_eq!(everything(handle, ReadMode::Latest).await, wanted, "{fault:?}");
-                assert!(everything(handle, ReadMode::Sealed).await.is_empty(), "{fault:?}");
-            }
-            faults.heal();
-            assert!(faults.count(fault) > 0);
-            store.flush().await.unwrap();
-            for handle in [&store, &reader, &place.open().await] {
-                assert_eq!(everything(handle, ReadMode::Sealed).await, wanted, "{fault:?}");
-            }
-            store.add(rows(&[("c", 3)])).await.unwrap();
-            store.flush().await.unwrap();
-            store.merge().await.unwrap();
-            let wanted = expect(&[("a", 2), ("b", 1), ("c", 3)]);
-            assert_eq!(everything(&reader, ReadMode::Sealed).await, wanted, "{fault:?}");
-            assert_eq!(store.stats().await.unwrap().base_rows, 3, "{fault:?}");
-        });
-    }
+    std::thread::scope(|scope| {
+        for fault in [Fault::Before, Fault::Torn, Fault::Full] {
+            scope.spawn(move || fail_flush(fault));
+        }
+    });
+}
+
+fn fail_flush(fault: Fault) {
+    let place = Place::new();
+    run(async move {
+        let faults = Faults::new(1);
+        let store = open(&place, &faults, quiet()).await.unwrap();
+        let reader = place.open().await;
+        store.add(rows(&[("a", 1), ("b", 1)])).await.unwrap();
+        store.add(rows(&[("a", 2)])).await.unwrap();
+        faults.inject([Rule::new(fault).on(Operation::Put).of(Class::Generation)]);
+        storage_failed(store.flush().await);
+        let wanted = expect(&[("a", 2), ("b", 1)]);
+        for handle in [&store, &reader] {
+            assert_eq!(everything(handle, ReadMode::Latest).await, wanted, "{fault:?}");
+            assert!(everything(handle, ReadMode::Sealed).await.is_empty(), "{fault:?}");
+        }
+        faults.heal();
+        assert!(faults.count(fault) > 0);
+        store.flush().await.unwrap();
+        for handle in [&store, &reader, &place.open().await] {
+            assert_eq!(everything(handle, ReadMode::Sealed).await, wanted, "{fault:?}");
+        }
+        store.add(rows(&[("c", 3)])).await.unwrap();
+        store.flush().await.unwrap();
+        store.merge().await.unwrap();
+        let wanted = expect(&[("a", 2), ("b", 1), ("c", 3)]);
+        assert_eq!(everything(&reader, ReadMode::Sealed).await, wanted, "{fault:?}");
+        assert_eq!(store.stats().await.unwrap().base_rows, 3, "{fault:?}");
+    });
 }
 
 #[test]
