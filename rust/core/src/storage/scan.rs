@@ -44,7 +44,7 @@ const STREAM_ROWS: usize = 1024;
 const STREAM_BYTES: usize = 16 << 20;
 
 /// A read that lost files to another process's collection starts over on a new snapshot this often.
-pub(super) const ATTEMPTS: u32 = 3;
+pub(super) const ATTEMPTS: u32 = 10;
 
 /// What to list. Rows come ordered by key.
 #[derive(Debug, Clone)]
