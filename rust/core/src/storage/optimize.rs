@@ -17,7 +17,7 @@ use super::merge::{self, lost_to_another_merge};
 use super::steps::Step;
 use super::writer::Writer;
 use crate::clock;
-use crate::error::storage;
+use crate::error::{storage, vanished};
 
 /// Fragments are rewritten into ones of about this size.
 const FRAGMENT_BYTES: u64 = 256 << 20;
@@ -115,8 +115,15 @@ async fn fold_index(inner: &Inner, dataset: &mut Dataset) -> lance::Result<()> {
 /// `age`; returns their number and the bytes. Files of a commit in preparation stay.
 pub(super) async fn clean(inner: &Inner, age: Duration) -> Result<(u64, u64)> {
     let view = inner.base.latest().await?;
-    let failed = storage(inner.store(), "clean up");
-    let versions = view.dataset.versions().await.map_err(&failed)?;
+    match try_clean(inner, &view, age).await {
+        // Another process removes the same.
+        Err(e) if vanished(&e) => Ok((0, 0)),
+        outcome => outcome.map_err(storage(inner.store(), "clean up")),
+    }
+}
+
+async fn try_clean(inner: &Inner, view: &BaseView, age: Duration) -> lance::Result<(u64, u64)> {
+    let versions = view.dataset.versions().await?;
     let Some(kept) = oldest_kept(versions.iter().map(|v| (v.version, v.timestamp)), clock::ago(age)) else {
         return Ok((0, 0));
     };
@@ -127,7 +134,7 @@ pub(super) async fn clean(inner: &Inner, age: Duration) -> Result<(u64, u64)> {
         error_if_tagged_old_versions: false,
         ..CleanupPolicy::default()
     };
-    let removed = view.dataset.cleanup_with_policy(policy).await.map_err(&failed)?;
+    let removed = view.dataset.cleanup_with_policy(policy).await?;
     Ok((removed.old_versions, removed.bytes_removed))
 }
 
