@@ -13,12 +13,15 @@ use crate::support::{
     Place, decode, everything, expect, get, list, no_grace, quiet, rows, run, schema, shard_directory, spawn, within,
 };
 
-/// Long enough for a seal that works, short enough to wait for one that does not.
-const SEAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Long enough for a seal that works on a busy machine, short enough to wait for one that does not.
+const SEAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn location(place: &Place, faults: &Arc<Faults>) -> Location {
+    Location::parse(&place.uri()).unwrap().wrapped(Arc::clone(faults) as _)
+}
 
 async fn open(place: &Place, faults: &Arc<Faults>, options: OpenOptions) -> Result<GenericStore> {
-    let location = Location::parse(&place.uri())?.wrapped(Arc::clone(faults) as _).sealing_within(SEAL_TIMEOUT);
-    GenericStore::open_at(location, Some(schema()), options).await
+    GenericStore::open_at(location(place, faults), Some(schema()), options).await
 }
 
 #[track_caller]
@@ -41,7 +44,8 @@ fn fail_flush(fault: Fault) {
     let place = Place::new();
     run(async move {
         let faults = Faults::new(1);
-        let store = open(&place, &faults, quiet()).await.unwrap();
+        let location = location(&place, &faults).sealing_within(SEAL_TIMEOUT);
+        let store = GenericStore::open_at(location, Some(schema()), quiet()).await.unwrap();
         let reader = place.open().await;
         store.add(rows(&[("a", 1), ("b", 1)])).await.unwrap();
         store.add(rows(&[("a", 2)])).await.unwrap();
