@@ -139,14 +139,6 @@ def test_a_writer_that_stands_still(path: Path, stops: int) -> None:
     print(f"{stops} stops, {len(added)} added, {len(fenced)} fenced, 0 lost")  # noqa: T201 - as in tests.test_kill
 
 
-READS_LOSE_THEIR_FILES = pytest.mark.xfail(
-    strict=False,
-    raises=AssertionError,
-    reason="without a grace time, collection can take the files of a get_many in each of its three attempts",
-)
-
-
-@READS_LOSE_THEIR_FILES
 @pytest.mark.parametrize("versions", [12, pytest.param(150, marks=pytest.mark.soak)])
 def test_readers_under_merges_and_collection(path: Path, versions: int) -> None:
     keys = 120
