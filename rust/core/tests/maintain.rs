@@ -128,6 +128,21 @@ fn rows_sealed(stats: &Stats) -> u64 {
     stats.rows - stats.base_rows
 }
 
+/// The longest times that can be said, and rows that are added under them.
+#[test]
+fn times_without_end_are_no_overflow() {
+    let place = Place::new();
+    run(async move {
+        let never = MaintenanceOptions { seal_idle: Duration::MAX, seal_age: Duration::MAX, ..eager() };
+        let store = place.open_with(OpenOptions { maintenance: Some(never), ..no_grace() }).await;
+        for round in 0..3 {
+            store.add(rows(&[("a", round)])).await.unwrap();
+        }
+        assert_eq!(store.unsealed_rows(), 3);
+        store.close().await.unwrap();
+    });
+}
+
 /// A handle that never wrote has no timer: it neither seals nor claims.
 #[test]
 fn a_handle_that_only_reads_does_nothing_in_the_background() {

@@ -73,7 +73,7 @@ impl Edit {
                 inner.deletion(stored)
             }
             Self::DeleteWhere(filter) => {
-                let stored = inner.matching_keys(Some(filter.clone()), MAX_ADD_ROWS).await?;
+                let stored = inner.matching_keys(filter.clone(), MAX_ADD_ROWS).await?;
                 inner.deletion(stored)
             }
         }
@@ -130,9 +130,9 @@ impl Inner {
     }
 
     /// Keys of at most `limit` latest rows that fulfil `filter`.
-    async fn matching_keys(&self, filter: Option<Expr>, limit: usize) -> Result<HashSet<String>> {
+    async fn matching_keys(&self, filter: Expr, limit: usize) -> Result<HashSet<String>> {
         let mut found = HashSet::new();
-        self.each_key(filter, |key| {
+        self.each_key(Some(filter), |key| {
             found.insert(key.to_owned());
             found.len() < limit
         })

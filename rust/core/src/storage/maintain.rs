@@ -46,6 +46,15 @@ struct Signal {
     ended: AtomicBool,
 }
 
+impl Signal {
+    /// Waits for the end. Wakes that come meanwhile are for the work that is about to begin anyway.
+    async fn ending(&self) {
+        while !self.ended.load(Ordering::Acquire) {
+            self.wake.notified().await;
+        }
+    }
+}
+
 impl Maintenance {
     pub fn new(options: Option<MaintenanceOptions>) -> Self {
         Self {
@@ -113,7 +122,8 @@ async fn run(
     let mut failed_at: Option<Duration> = None;
     let mut looked_at = clock::since_boot();
     loop {
-        let until_next = (looked_at + tick).saturating_sub(clock::since_boot());
+        let next_look = (looked_at + tick).max(failed_at.map_or(Duration::ZERO, |at| at + RETRY));
+        let until_next = next_look.saturating_sub(clock::since_boot());
         // Woken, or time for another look at what has become old.
         drop(tokio::time::timeout(until_next, signal.wake.notified()).await);
         if signal.ended.load(Ordering::Acquire) {
@@ -122,9 +132,14 @@ async fn run(
         if failed_at.is_some_and(|at| clock::since_boot().saturating_sub(at) < RETRY) {
             continue;
         }
+        // Another store may be long at work, and a close does not wait for it.
+        let permit = tokio::select! {
+            permit = AT_WORK.acquire() => permit,
+            () = signal.ending() => return,
+        };
+        let Ok(_permit) = permit else { return };
         let Some(inner) = store.upgrade() else { return };
         let Some(writer) = Writer::revive(Arc::clone(&inner), &commands) else { return };
-        let Ok(_permit) = AT_WORK.acquire().await else { return };
         let now = clock::since_boot();
         let look = now >= looked_at + tick;
         if look {
@@ -175,7 +190,7 @@ impl Inner {
     }
 
     /// Number and bytes of the generations that are not merged.
-    async fn pending(&self) -> Result<(usize, u64)> {
+    pub(super) async fn pending(&self) -> Result<(usize, u64)> {
         let Some(manifest) = self.shard.manifest().await? else { return Ok((0, 0)) };
         let view = self.base.latest().await?;
         let pending = manifest.sstables.iter().filter(|sealed| sealed.generation > view.merged);

@@ -45,7 +45,7 @@ pub use location::Location;
 pub use scan::{RowStream, Scan};
 pub use steps::{Step, StepObserver};
 
-use crate::error::{storage, vanished};
+use crate::error::storage;
 use crate::task;
 use base::{Base, BaseView};
 use edit::Edit;
@@ -431,27 +431,15 @@ impl Inner {
     }
 
     async fn stats(&self) -> Result<Stats> {
-        let manifest = self.shard.manifest().await?;
         let view = self.base.latest().await?;
-        let merged = view.merged;
         let (wal_entries, wal_bytes) = self.shard.wal_size().await?;
-        let failed = storage(self.store(), "stats");
-        let base_rows = view.dataset.count_rows(None).await.map_err(&failed)?;
-        let pending: Vec<_> =
-            manifest.iter().flat_map(|m| m.sstables.iter()).filter(|sealed| sealed.generation > merged).collect();
-        let mut generation_bytes = 0;
-        for sealed in &pending {
-            match self.generation_bytes(&view, &sealed.path).await {
-                // Another process merged and collected it meanwhile.
-                Err(e) if vanished(&e) => {}
-                bytes => generation_bytes += bytes.map_err(&failed)?,
-            }
-        }
+        let base_rows = view.dataset.count_rows(None).await.map_err(storage(self.store(), "stats"))?;
+        let (generations, generation_bytes) = self.pending().await?;
         Ok(Stats {
             rows: self.count(None, Some(ReadMode::Latest)).await?,
             base_rows: base_rows as u64,
             fragments: view.dataset.fragments().len(),
-            generations: pending.len(),
+            generations,
             generation_bytes,
             unsealed_rows: self.resident.unsealed_rows(),
             wal_bytes,

@@ -289,18 +289,19 @@ impl Lane {
         if self.rows == 0 {
             return None;
         }
-        let due = (self.last_at + options.seal_idle).min(self.first_at + options.seal_age).max(self.retry_at);
+        let idle_at = self.last_at.saturating_add(options.seal_idle);
+        let due = idle_at.min(self.first_at.saturating_add(options.seal_age)).max(self.retry_at);
         Some(due.saturating_sub(clock::since_boot()))
     }
 
     /// Seals because of the time that passed. Claims nothing: rows of a lost shard are the new owner's to seal.
     async fn seal_in_background(&mut self) {
-        let outcome = self.close_seal().await;
-        if let Err(error) = &outcome {
+        if let Err(error) = self.close_seal().await {
             self.retry_at = clock::since_boot() + SEAL_RETRY;
             tracing::warn!(store = %self.inner.store(), %error, "rows stay durable and unsealed for now");
+            // A seal that succeeds wakes the upkeep, whose own outcome takes the place of this one.
+            self.inner.maintenance.report(Err(error));
         }
-        self.inner.maintenance.report(outcome);
     }
 
     /// Writes a group as one WAL entry and tells every caller.
