@@ -1,17 +1,22 @@
 //! `lance_context._native`: the engine as a Python extension module.
 //!
 //! Owns the border and nothing else: a tokio runtime of our own ([`runtime`]), blocking and awaitable
-//! calls over it ([`bridge`]), Python objects to cells and back ([`value`], [`rows`], [`timestamp`],
-//! [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another ([`stream`]), errors as Python exceptions ([`errors`]) and the native class behind the two Python
+//! calls over it ([`bridge`]), Python objects to cells and back ([`value`], [`rows`], [`timestamp`], [`decimal`],
+//! [`json`],
+//! [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another ([`stream`]), errors as Python exceptions ([`errors`]), events as
+//! log records ([`log`]) and the native class behind the two Python
 //! ones ([`generic`]). Checks of arguments, defaults and docstrings live in the Python package.
 
 use mimalloc::MiMalloc;
 
 mod arrow;
 mod bridge;
+mod decimal;
 mod errors;
 mod filter;
 mod generic;
+mod json;
+mod log;
 mod reports;
 mod rows;
 mod runtime;

@@ -19,6 +19,6 @@ pub use error::{Error, Kind, Result};
 pub use options::{
     AddResult, MaintenanceOptions, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Stats,
 };
-pub use query::{Filter, Query};
-pub use schema::{ColumnSpec, ColumnType, Metric, SchemaSpec};
+pub use query::{Filter, OrderBy, Query};
+pub use schema::{ColumnSpec, ColumnType, Fields, Metric, SchemaSpec, VectorType};
 pub use value::Value;
