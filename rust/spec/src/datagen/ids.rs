@@ -139,7 +139,10 @@ impl FromStr for ItemId {
 /// therefore the tree in preorder.
 impl Ord for ItemId {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0.split('/').map(order_key).cmp(other.0.split('/').map(order_key))
+        // Leading segments that both share decide nothing, and siblings share all but the last.
+        let shared = self.0.bytes().zip(other.0.bytes()).take_while(|(a, b)| a == b).count();
+        let from = self.0.as_bytes()[..shared].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        self.0[from..].split('/').map(order_key).cmp(other.0[from..].split('/').map(order_key))
     }
 }
 
