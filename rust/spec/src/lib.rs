@@ -5,6 +5,7 @@
 //! lance, no Arrow and no pyo3, so the engine, the server, the client and the Python package share
 //! one source for each rule.
 
+pub mod datagen;
 pub mod doctor;
 pub mod error;
 pub mod options;
@@ -12,6 +13,7 @@ pub mod query;
 pub mod schema;
 pub mod value;
 
+mod members;
 mod validate;
 
 pub use doctor::{DoctorReport, Finding, Severity};

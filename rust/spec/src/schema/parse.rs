@@ -5,14 +5,13 @@
 //! that an error can name both.
 
 use std::collections::HashSet;
-use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{ColumnSpec, ColumnType, Fields, ID, Metric, VectorType};
 use crate::error::{Error, Result};
+use crate::members::Members;
 use crate::validate;
 
 /// The columns of a declaration, in its order; the schema as a whole is not validated yet.
@@ -229,30 +228,5 @@ fn kind(raw: &RawValue) -> &'static str {
         Some(b't' | b'f') => "a truth value",
         Some(b'n') => "null",
         _ => "a number",
-    }
-}
-
-/// The members of a JSON object in their order, repeated keys included.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
     }
 }
