@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, concat_batches};
 use arrow::datatypes::{
-    DataType, Field, FieldRef, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
+    DataType, Date32Type, Field, FieldRef, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::error::ArrowError;
 use lance_context_spec::{ColumnSpec, ColumnType, Error, Result, SchemaSpec, Value};
@@ -87,8 +87,8 @@ fn as_it_is(array: &ArrayRef, column_type: &ColumnType, target: &DataType) -> Op
     let checked = match column_type {
         ColumnType::Json | ColumnType::Decimal { .. } | ColumnType::Struct { .. } => return None,
         ColumnType::Date => array
-            .as_primitive_opt()
-            .is_none_or(|days| days.iter().flatten().all(|day: i32| timestamp::day_in_range(day).is_ok())),
+            .as_primitive_opt::<Date32Type>()
+            .is_none_or(|days| days.iter().flatten().all(|day| timestamp::day_in_range(day).is_ok())),
         ColumnType::Timestamp { .. } => array
             .as_primitive_opt::<TimestampMicrosecondType>()
             .is_none_or(|cells| cells.iter().flatten().all(|micros| timestamp::in_range(micros).is_ok())),
