@@ -9,12 +9,17 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
 from lance_context import _lifecycle
 from lance_context._native import Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
-from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration
+from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration, T
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from lance_context._models import ModelView, Plan
 
 DEFAULT_MAINTENANCE = MaintenanceOptions()
 
@@ -105,18 +110,54 @@ def findings(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
     return [Finding(**finding) for finding in found]
 
 
-class BaseStore:
-    """One open handle: its identity, its end, and the warning about rows that a read cannot see."""
+def plan_given(model: object) -> Plan[Any] | None:
+    """Takes a class as a model; ``None``: it is no class."""
+    if not isinstance(model, type):
+        return None
+    from lance_context import _models
+
+    return _models.plan_of(model)
+
+
+def rows_given(rows: object) -> object:
+    """Takes models as rows. Whatever else is given is passed on as it is."""
+    # No model is there unless pydantic is, which rows alone do not import.
+    model = getattr(sys.modules.get("pydantic.main"), "BaseModel", None)
+    if model is None:
+        return rows
+    if isinstance(rows, model):
+        from lance_context import _models
+
+        return _models.row_of(cast("BaseModel", rows), 0)
+    if isinstance(rows, Mapping | str | bytes) or _is_arrow(rows) or not isinstance(rows, Iterable):
+        return cast("object", rows)
+    several = cast("Iterable[object]", rows)
+    if isinstance(several, list) and not any(isinstance(row, model) for row in several):
+        return several
+    from lance_context import _models
+
+    return _models.rows_of(several)
+
+
+def as_they_are(rows: list[Row]) -> list[Row]:
+    """Rows of named columns, which are no models."""
+    return rows
+
+
+class BaseStore(Generic[T]):
+    """One open handle: its identity, its end, what it reads rows as, and the warning about rows that are not seen."""
 
     _native: Store
     _read: ReadMode
     _warned: bool
+    _view: ModelView[Any] | None
 
     def __init__(self, native: Store, read: ReadMode) -> None:
         self._native = native
         _lifecycle.track(native)
         self._read = read
         self._warned = False
+        self._view = None
 
     @property
     def uri(self) -> str:
@@ -147,6 +188,22 @@ class BaseStore:
         if not self._native.closed and not sys.is_finalizing():
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
+    def _read_as(self, plan: Plan[Any] | None) -> None:
+        """From here on, reads make models of whole rows, if there is a plan for them."""
+        self._view = None if plan is None else plan.view(self.schema())
+
+    def _asked(self, columns: Sequence[str] | None) -> list[str] | None:
+        """The columns to read: those of the model, if there is one and the caller names none."""
+        return column_names(columns) if columns is not None or self._view is None else self._view.columns
+
+    def _typed(self, rows: list[Row]) -> list[T]:
+        """Whole rows as what the store reads them as."""
+        return cast("list[T]", rows if self._view is None else self._view.models(rows))
+
+    def _typed_or_none(self, rows: list[Row | None]) -> list[T | None]:
+        typed = iter(self._typed([row for row in rows if row is not None]))
+        return [None if row is None else next(typed) for row in rows]
+
     def _saw_nothing(self, read: ReadMode | None) -> None:
         """Warns, once a handle, when rows exist that the empty read could not see."""
         if self._warned or (read or self._read) != "sealed" or not (unsealed := self._native.unsealed_rows):
@@ -169,6 +226,10 @@ def _location(uri: str | os.PathLike[str]) -> str:
     if location.lower().startswith(("http://", "https://")):
         raise UnsupportedError(f"`{location}` is a server, which this version cannot open", code="unsupported")
     return location
+
+
+def _is_arrow(rows: object) -> bool:
+    return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
 
 
 def _declaration(schema: SchemaDeclaration) -> str:
