@@ -230,6 +230,9 @@ def _is_text(column: Mapping[str, object]) -> bool:
 
 
 def _derived(bare: _Bare) -> Shape:
+    if any(each is pydantic.Json or isinstance(each, pydantic.Json) for each in bare.metadata):
+        # Its values are written as the text that they are read from.
+        return Shape(String())
     shape = _scalar(bare) or _struct(bare.annotation) or _list(bare.annotation) or _json(bare.annotation)
     if shape is None:
         raise UnfitError(_advice(bare.annotation))
