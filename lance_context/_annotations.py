@@ -17,8 +17,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeGuard, Ty
 
 import pydantic
 import typing_extensions
-from pydantic import AliasChoices, AliasPath, BaseModel, RootModel
+from pydantic import AliasChoices, AliasPath, BaseModel, RootModel, TypeAdapter
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
 from lance_context.schema import (
     Binary,
@@ -49,6 +51,8 @@ _SCALARS: Mapping[object, Column] = {
     pydantic.AwareDatetime: Timestamp(),
     pydantic.NaiveDatetime: Timestamp(tz=None),
 }
+# The mark of a field that is read from JSON text.
+_CODED: type = getattr(pydantic, "Json")  # noqa: B009 - to type checkers it is `Annotated`
 _JSON_SCALARS: tuple[object, ...] = (str, int, float, bool, NoneType)
 _ANYTHING: tuple[object, ...] = (Any, object)
 _BYTES: tuple[object, ...] = (bytes, bytearray, memoryview)
@@ -143,9 +147,16 @@ def is_blob(column: Mapping[str, object]) -> bool:
 
 
 def shown(annotation: Annotation) -> str:
-    """An annotation as a person would write it."""
-    text = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
-    return text.replace("typing.", "").replace("collections.abc.", "")
+    """An annotation as a person would write it, without metadata."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return shown(arguments[0])
+    if origin in (Union, UnionType):
+        return " | ".join("None" if member is NoneType else shown(member) for member in arguments)
+    if origin is None or origin is Literal or not arguments:
+        name = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
+        return "..." if annotation is Ellipsis else name.replace("typing.", "")
+    return f"{shown(origin)}[{', '.join(map(shown, arguments))}]"
 
 
 def _unwrapped(annotation: Annotation, metadata: Iterable[object]) -> _Bare:
@@ -215,6 +226,8 @@ def _as_named(bare: _Bare, column: Column) -> Shape:
             as_json = _is_text(column) and not _is_text(found.column)
             shape = replace(found, column=column, as_json=as_json)
         except UnfitError:
+            if typing.get_origin(bare.annotation) is Literal:
+                raise
             # What is no text by itself has a text in JSON; other columns have no form of their own there.
             shape = Shape(column, as_json=_is_text(column))
     nullable = _nullable(bare, shape) or bare.annotation in _ANYTHING
@@ -230,7 +243,7 @@ def _is_text(column: Mapping[str, object]) -> bool:
 
 
 def _derived(bare: _Bare) -> Shape:
-    if any(each is pydantic.Json or isinstance(each, pydantic.Json) for each in bare.metadata):
+    if any(each is _CODED or isinstance(each, _CODED) for each in bare.metadata):
         # Its values are written as the text that they are read from.
         return Shape(String())
     shape = _scalar(bare) or _struct(bare.annotation) or _list(bare.annotation) or _json(bare.annotation)
@@ -240,6 +253,8 @@ def _derived(bare: _Bare) -> Shape:
 
 
 def _advice(annotation: Annotation) -> str:
+    if typing.get_origin(annotation) is Literal and any(map(_is_member, typing.get_args(annotation))):
+        return "pydantic does not read a member of an enum from its value here; use the enum itself"
     if annotation is decimal.Decimal:
         return (
             "say how many digits it has: `Field(max_digits=10, decimal_places=2)`, or "
@@ -262,7 +277,8 @@ def _scalar(bare: _Bare) -> Shape | None:
         scale = _constraint(bare.metadata, "decimal_places")
         return None if precision is None or scale is None else Shape(Decimal(precision, scale))
     if typing.get_origin(annotation) is Literal:
-        return _choice(typing.get_args(annotation))
+        choice = typing.get_args(annotation)
+        return None if any(map(_is_member, choice)) else _choice(choice)
     if _is_class(annotation, Enum):
         return _choice(tuple(annotation))
     return None
@@ -270,6 +286,11 @@ def _scalar(bare: _Bare) -> Shape | None:
 
 def _constraint(metadata: tuple[object, ...], name: str) -> int | None:
     return next((value for each in metadata if (value := getattr(each, name, None)) is not None), None)
+
+
+def _is_member(value: object) -> bool:
+    """Whether a value is a member of an enum, and not equal to what stands for it."""
+    return isinstance(value, Enum) and value != value.value
 
 
 def _choice(choice: tuple[object, ...]) -> Shape | None:
@@ -341,8 +362,29 @@ def _json(annotation: Annotation) -> Shape | None:
     members = typing.get_args(annotation) if typing.get_origin(annotation) is Union else (annotation,)
     models = all(_is_class(member, BaseModel) for member in members)
     record = typing_extensions.is_typeddict(annotation) or (isinstance(annotation, type) and is_dataclass(annotation))
-    held = anything or models or record or _container(annotation) in _MAPPINGS or _is_list(annotation)
-    return Shape(Json(), nullable=anything, as_json=not _is_plain(annotation, [])) if held else None
+    if not (anything or models or record or _container(annotation) in _MAPPINGS or _is_list(annotation)):
+        return None
+    plain = _is_plain(annotation, [])
+    return Shape(Json(), nullable=anything, as_json=not plain) if plain or _has_json(annotation) else None
+
+
+class _QuietSchema(GenerateJsonSchema):
+    """JSON schemas are made to see whether there is one, whatever the defaults in it."""
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Nobody reads the schema."""
+
+
+def _has_json(annotation: Annotation) -> bool:
+    """Whether pydantic knows a form in JSON for everything in an annotation."""
+    try:
+        TypeAdapter(annotation).json_schema(mode="serialization", schema_generator=_QuietSchema)
+    except PydanticUndefinedAnnotation:
+        # A name that only the module of its model can resolve, which has done so.
+        return True
+    except PydanticUserError:
+        return False
+    return True
 
 
 def _is_plain(annotation: Annotation, seen: list[object]) -> bool:
@@ -360,6 +402,8 @@ def _is_plain(annotation: Annotation, seen: list[object]) -> bool:
     if _is_class(annotation, BaseModel):
         return _is_plain_model(annotation, seen)
     if typing.get_origin(annotation) is Literal:
+        if any(map(_is_member, typing.get_args(annotation))):
+            raise UnfitError(_advice(annotation))
         return all(type(value) in _JSON_SCALARS for value in typing.get_args(annotation))
     container, arguments = _container(annotation), typing.get_args(annotation)
     if container in _MAPPINGS and arguments and _scalar(_unwrapped(arguments[0], ())) is None:
@@ -375,7 +419,10 @@ def _is_plain_model(model: type[BaseModel], seen: list[object]) -> bool:
     plain = not model.__pydantic_decorators__.model_serializers
     for name, field in stored_fields(model):
         _check_key(name, field, model)
-        plain = _is_plain(field.annotation, seen) and plain
+        try:
+            plain = _is_plain(field.annotation, seen) and plain
+        except UnfitError as error:
+            raise UnfitError(f"`{model.__name__}.{name}`: {error}") from None
     return plain
 
 

@@ -10,7 +10,7 @@ import json
 import pickle
 import typing
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, NewType, Optional, TypeVar, Union
 
@@ -152,6 +152,10 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
+class Size(enum.StrEnum):
+    SMALL = "s"
+
+
 class Mixed(enum.Enum):
     A = 1
     B = "b"
@@ -180,6 +184,11 @@ class Open(BaseModel):
 
 class OneSided(BaseModel):
     a: Annotated[int, Field(serialization_alias="b")]
+
+
+class Picture(BaseModel):
+    raw: bytes
+    tags: list[str]
 
 
 class OneSidedDeep(BaseModel):
@@ -230,7 +239,9 @@ SHAPES: list[tuple[Any, Column]] = [
     (Literal[1, 2], Int64(nullable=False)),
     (Literal[True], Bool(nullable=False)),
     (Literal["a", None], String(nullable=True)),  # noqa: PYI061
-    (Literal[Color.RED], String(nullable=False)),
+    (Literal[Size.SMALL], String(nullable=False)),
+    (dict[str, set[Color]], Json(nullable=False)),
+    (list[datetime.timedelta], Json(nullable=False)),
     (Optional[int], Int64(nullable=True)),  # noqa: UP045
     (Union[None, Annotated[int, Field(ge=1)]], Int64(nullable=True)),  # noqa: UP007
     (int | None, Int64(nullable=True)),
@@ -304,12 +315,19 @@ def test_an_annotation_has_a_column(annotation: object, column: Column) -> None:
         (tuple[int], ["Json()"]),
         (datetime.timedelta, ["`timedelta`", "Json()"]),
         (Mixed, ["`Mixed`", "Json()"]),
+        (Union[Box, Annotated[int, Field(ge=1)], None], ["is `Box | int | None`", "`Annotated[Box | int, Json()]`"]),  # noqa: UP007
+        (type[Box], ["is `type[Box]`"]),
+        (dict[str, Callable[[], int]], ["`dict[str, Callable[[], int]]`", "Json()"]),
+        (Literal[Color.RED], ["use the enum itself"]),
+        (Annotated[Literal[Color.RED], String()], ["use the enum itself"]),
+        (dict[str, Literal[Color.RED]], ["use the enum itself"]),
         (Literal["a", 1], ["Literal['a', 1]"]),
         (Literal[True, 1], ["Json()"]),
         (complex, ["`complex`"]),
         (dict[str, bytes], ["JSON holds no bytes"]),
         (dict[tuple[int, int], int], ["keys"]),
         (Annotated[list[bytes], Json()], ["JSON holds no bytes"]),
+        (list[Picture], ["`Picture.raw`", "JSON holds no bytes"]),
         (OneSided, ["`OneSided.a`", "`b`", "alias"]),
         (OneSidedDeep, ["`OneSided.a`", "`b`", "alias"]),
         (Annotated[int, Int32], ["`Int32()`"]),
