@@ -254,7 +254,11 @@ class ModelView(Generic[M]):
 
 
 class _PartlyLoaded(set[str]):
-    """The ``model_fields_set`` of a model from a read that left out columns. It survives copies and pickling."""
+    """The ``model_fields_set`` of a model from a read that left columns out; `left_out` names those.
+
+    Copies, pickles and assignments of pydantic keep the set, and comparisons of models leave it alone. A private
+    attribute would make a model that was read differ from an equal one, and a registry would lose the copies.
+    """
 
     left_out: frozenset[str] = frozenset()
 

@@ -24,7 +24,9 @@ ReadMode: TypeAlias = Literal["sealed", "latest"]
 """Which durable rows a read sees: ``"sealed"`` ones, or the ``"latest"`` of every writer."""
 
 SchemaDeclaration: TypeAlias = Mapping[str, "str | Mapping[str, object]"]
-"""Columns by name: a type name, or a mapping with ``"type"``, its options and ``"nullable"``."""
+"""Columns by name: a type name, or a mapping with ``"type"``, its options and ``"nullable"``.
+
+The classes of `lance_context.schema` are such mappings, and its `Schema` is a declaration."""
 
 
 OnConflict: TypeAlias = Literal["replace", "error", "ignore"]

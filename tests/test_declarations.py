@@ -8,6 +8,7 @@ import decimal
 import enum
 import json
 import pickle
+import sys
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -414,6 +415,31 @@ def test_generic_and_inherited_models() -> None:
     assert schema_from(Page[Box])["items"] == List(BOX, nullable=False)
     assert list(schema_from(Page[str])) == ["id", "n", "items", "last"]
     assert schema_from(Page) == Schema(head, items=Json(nullable=False), last=Json())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is of Python 3.12")
+def test_aliases_of_types() -> None:
+    source = """
+        type Embedding = Annotated[list[float], Vector(2)]
+        type Maybe = int | None
+        type Many[X] = list[X]
+        type Any_ = dict[str, Any_] | list[Any_] | str
+        class Sample[X](BaseModel):
+            id: str
+            embedding: Embedding
+            maybe: Maybe
+            many: Many[X]
+            tree: dict[str, Any_]
+    """
+    names = dict(globals())
+    exec("\n".join(line[8:] for line in source.splitlines()), names)
+    assert schema_from(names["Sample"][int]) == Schema(
+        id=String(),
+        embedding=Vector(2, nullable=False),
+        maybe=Int64(),
+        many=List(Int64(), nullable=False),
+        tree=Json(nullable=False),
+    )
 
 
 def test_aliases_name_columns() -> None:
