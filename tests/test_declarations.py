@@ -9,6 +9,7 @@ import enum
 import json
 import pickle
 import sys
+import textwrap
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -432,7 +433,7 @@ def test_aliases_of_types() -> None:
             tree: dict[str, Any_]
     """
     names = dict(globals())
-    exec("\n".join(line[8:] for line in source.splitlines()), names)
+    exec(compile(textwrap.dedent(source), "<models>", "exec", dont_inherit=True), names)
     assert schema_from(names["Sample"][int]) == Schema(
         id=String(),
         embedding=Vector(2, nullable=False),

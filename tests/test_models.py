@@ -10,6 +10,7 @@ import enum
 import pickle
 import subprocess
 import sys
+import textwrap
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -833,7 +834,8 @@ def test_rows_alone_do_not_import_pydantic(path: Path) -> None:
             print(len(store.list()), len(list(store.iter())), store.get("a"))
         print({"pydantic", "pydantic_core"} & set(sys.modules))
     """
-    lines = "\n".join(line[8:] for line in program.splitlines())
-    ran = subprocess.run([sys.executable, "-c", lines, str(path)], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(path)], capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == ["4 4 {'id': 'a', 'n': 1}", "set()"]
