@@ -110,13 +110,18 @@ def findings(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
     return [Finding(**finding) for finding in found]
 
 
-def plan_given(model: object) -> Plan[Any] | None:
-    """Takes a class as a model; ``None``: it is no class."""
-    if not isinstance(model, type):
+def plan_given(schema: object) -> Plan[Any] | None:
+    """Takes a class in place of a declaration as a model; ``None``: it is no class."""
+    return plan_of(schema) if isinstance(schema, type) else None
+
+
+def plan_of(model: object | None) -> Plan[Any] | None:
+    """Takes a model, if one is given."""
+    if model is None:
         return None
     from lance_context import _models
 
-    return _models.plan_of(model)
+    return _models.plan_of(cast("type[BaseModel]", model))
 
 
 def rows_given(rows: object) -> object:
@@ -234,7 +239,9 @@ def _is_arrow(rows: object) -> bool:
 
 def _declaration(schema: SchemaDeclaration) -> str:
     if not isinstance(schema, Mapping):
-        raise TypeError(f"`schema` takes a mapping of column names to types, not {type(schema).__name__}")
+        raise TypeError(
+            f"`schema` takes a mapping of column names to types or a pydantic model, not {type(schema).__name__}"
+        )
     # JSON turns other keys into text, and knows dict alone.
     if not all(isinstance(name, str) for name in schema):
         raise TypeError("the column names of `schema` are str")

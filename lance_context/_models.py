@@ -43,7 +43,7 @@ def plan_of(model: type[M]) -> Plan[M]:
         TypeError: `model` is no pydantic model.
     """
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise TypeError(f"a schema comes from a mapping or a pydantic model, not from {model!r}")
+        raise TypeError(f"a model is a class of pydantic's `BaseModel`, not {model!r}")
     return cast("Plan[M]", _plan(model))
 
 

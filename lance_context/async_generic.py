@@ -17,6 +17,7 @@ from lance_context._base import (
     many_ids,
     open_request,
     plan_given,
+    plan_of,
     query,
     row_ids,
     rows_given,
@@ -152,7 +153,7 @@ class AsyncGenericStore(BaseStore[T]):
         storage_options: Mapping[str, str] | None = None,
     ) -> Opening[Self] | Opening[AsyncGenericStore[M]]:
         """Async form of `GenericStore.open_existing`: await the result, or enter it with ``async with``."""
-        plan = plan_given(model)
+        plan = plan_of(model)
         request = open_request(
             uri,
             must_exist=True,

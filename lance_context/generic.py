@@ -17,6 +17,7 @@ from lance_context._base import (
     many_ids,
     open_request,
     plan_given,
+    plan_of,
     query,
     row_ids,
     rows_given,
@@ -237,7 +238,7 @@ class GenericStore(BaseStore[T]):
             ...     store.schema()
             {'id': {'type': 'string', 'large': False, 'nullable': False}}
         """
-        plan = plan_given(model)
+        plan = plan_of(model)
         request = open_request(
             uri,
             must_exist=True,

@@ -184,6 +184,10 @@ class Open(BaseModel):
     a: int
 
 
+class Spans(BaseModel):
+    one: Annotated[datetime.timedelta, String()]
+
+
 class OneSided(BaseModel):
     a: Annotated[int, Field(serialization_alias="b")]
 
@@ -284,6 +288,7 @@ SHAPES: list[tuple[Any, Column]] = [
     (Open, Json(nullable=False)),
     (Box | Deep, Json(nullable=False)),
     (list[Deep], Json(nullable=False)),
+    (Spans, Json(nullable=False)),
     (list[list[int]], Json(nullable=False)),
     (Record, Json(nullable=False)),
     (Point, Json(nullable=False)),
@@ -382,12 +387,14 @@ def test_ids_of_other_makes() -> None:
         assert schema_from(pydantic.create_model("Sample", **fields)) == Schema(id=String())
 
 
-def test_what_is_no_model() -> None:
-    for other in (int, dict, Point, Record):
-        with pytest.raises(TypeError, match="pydantic model"):
-            schema_from(other)  # type: ignore[type-var] # pyright: ignore[reportArgumentType]
-        with pytest.raises(TypeError, match="pydantic model"):
-            GenericStore.open("memory://never", other)  # type: ignore[type-var] # pyright: ignore
+@pytest.mark.parametrize("other", [int, dict, Point, Record, list[int], Box(x=1), "Box"], ids=repr)
+def test_what_is_no_model(other: Any) -> None:  # noqa: ANN401
+    with pytest.raises(TypeError, match="`BaseModel`"):
+        schema_from(other)
+    with pytest.raises(TypeError, match="pydantic"):
+        GenericStore.open("memory://never", other)
+    with pytest.raises(TypeError, match="`BaseModel`"):
+        GenericStore.open_existing("memory://never", model=other)
 
 
 class Base(BaseModel):
