@@ -131,14 +131,13 @@ def rows_given(rows: object) -> object:
     if model is None:
         return rows
     if isinstance(rows, model):
-        from lance_context import _models
-
-        return _models.row_of(cast("BaseModel", rows), 0)
-    if isinstance(rows, Mapping | str | bytes) or _is_arrow(rows) or not isinstance(rows, Iterable):
+        several: Iterable[object] = [rows]
+    elif isinstance(rows, Mapping | str | bytes) or _is_arrow(rows) or not isinstance(rows, Iterable):
         return cast("object", rows)
-    several = cast("Iterable[object]", rows)
-    if isinstance(several, list) and not any(isinstance(row, model) for row in several):
-        return several
+    else:
+        several = cast("Iterable[object]", rows)
+        if isinstance(several, list) and not any(isinstance(row, model) for row in several):
+            return several
     from lance_context import _models
 
     return _models.rows_of(several)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property, lru_cache
+from itertools import groupby, islice
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -34,6 +35,9 @@ M = TypeVar("M", bound=BaseModel)
 
 ID = "id"
 
+# How many models pydantic serializes in one call: enough that the call counts for nothing.
+AT_ONCE = 64
+
 
 def plan_of(model: type[M]) -> Plan[M]:
     """How the rows and models of a class become each other.
@@ -48,29 +52,24 @@ def plan_of(model: type[M]) -> Plan[M]:
 
 
 def rows_of(rows: Iterable[object]) -> Iterator[object]:
-    """The same rows, with models turned into such."""
-    for index, row in enumerate(rows):
-        yield row_of(row, index) if isinstance(row, BaseModel) else row
-
-
-def row_of(model: BaseModel, index: int) -> Row:
-    """A model as the row of that index.
+    """The same rows, with models turned into such.
 
     Raises:
-        RowError: A read left columns out of it (``missing-value``), or pydantic cannot serialize it
+        RowError: A read left columns out of a model (``missing-value``), or pydantic cannot serialize it
             (``invalid-row``).
         SchemaError: Its class has no schema (``invalid-column``).
     """
-    plan = plan_of(type(model))
-    loaded = model.__pydantic_fields_set__
-    if isinstance(loaded, _PartlyLoaded):
-        plan.check_loaded(model, loaded, index)
-    try:
-        return plan.row(model)
-    except Exception as error:
-        # Serializers of the model's own raise what they like.
-        message = f"row {index} cannot be taken from its `{type(model).__name__}`: {error}"
-        raise RowError(message, code="invalid-row", row=index) from error
+    index = 0
+    for kind, alike in groupby(rows, type):
+        if issubclass(kind, BaseModel):
+            plan = plan_of(kind)
+            while models := list(islice(cast("Iterator[BaseModel]", alike), AT_ONCE)):
+                yield from plan.rows(models, index)
+                index += len(models)
+        else:
+            for row in alike:
+                yield row
+                index += 1
 
 
 class Plan(Generic[M]):
@@ -89,7 +88,8 @@ class Plan(Generic[M]):
         self.model = model
         self.fields: dict[str, str] = {}
         self.blobless: set[str] = set()
-        self._json_fields: set[str] = set()
+        # In the form of pydantic's `include` for a list of models.
+        self._json_fields: dict[str, set[str]] = {}
         self._enums: list[str] = []
         self._renamed: dict[str, str] = {}
         columns: dict[str, ColumnDeclaration] = {}
@@ -124,7 +124,7 @@ class Plan(Generic[M]):
         if key != column:
             self._renamed[column] = key
         if shape.as_json:
-            self._json_fields.add(name)
+            self._json_fields.setdefault("__all__", set()).add(name)
         elif shape.enums:
             self._enums.append(column)
         self.fields[column] = name
@@ -153,19 +153,39 @@ class Plan(Generic[M]):
         """
         return ModelView(self, stored)
 
-    def row(self, model: BaseModel) -> Row:
-        """The model as a row."""
-        to_python = model.__pydantic_serializer__.to_python
+    def rows(self, models: list[BaseModel], start: int) -> list[Row]:
+        """Models of this class as the rows from index `start` on.
+
+        Raises:
+            RowError: As `rows_of`.
+        """
+        for index, model in enumerate(models, start):
+            if type(loaded := model.__pydantic_fields_set__) is _PartlyLoaded:
+                self._check_loaded(model, loaded, index)
+        try:
+            return self._dumped(models)
+        except Exception as error:
+            # Serializers of the model's own raise what they like, and pydantic does not say for which instance.
+            if len(models) > 1:
+                return [self.rows([model], index)[0] for index, model in enumerate(models, start)]
+            message = f"row {start} cannot be taken from its `{self.model.__name__}`: {error}"
+            raise RowError(message, code="invalid-row", row=start) from error
+
+    def _dumped(self, models: list[BaseModel]) -> list[Row]:
+        to_python = self._adapter.serializer.to_python
         # `round_trip` leaves out computed fields. The store checks values and knows the index of the row, so
         # pydantic need not warn of those that do not fit.
-        row: Row = to_python(model, by_alias=True, round_trip=True, exclude=self._json_fields, warnings=False)
+        rows: list[Row] = to_python(models, by_alias=True, round_trip=True, exclude=self._json_fields, warnings=False)
         if self._json_fields:
-            row |= to_python(model, mode="json", by_alias=True, round_trip=True, include=self._json_fields)
+            parts = to_python(models, mode="json", by_alias=True, round_trip=True, include=self._json_fields)
+            for row, part in zip(rows, parts, strict=True):
+                row |= part
         for column in self._enums:
-            row[column] = _plain(row.get(column))
-        return row
+            for row in rows:
+                row[column] = _plain(row.get(column))
+        return rows
 
-    def check_loaded(self, model: BaseModel, loaded: _PartlyLoaded, index: int) -> None:
+    def _check_loaded(self, model: BaseModel, loaded: _PartlyLoaded, index: int) -> None:
         """Refuses a model without what the read of it left out, unless it was set since."""
         for column in sorted(loaded.left_out):
             if self.fields.get(column) not in loaded:
