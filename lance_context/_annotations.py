@@ -105,7 +105,10 @@ def shape_of(annotation: Annotation, metadata: Iterable[object]) -> Shape:
     """
     bare = _unwrapped(annotation, metadata)
     column = _named(bare)
-    return _as_named(bare, column) if column else replace(shape := _derived(bare), nullable=_nullable(bare, shape))
+    if column:
+        return _as_named(bare, column)
+    shape = _derived(bare)
+    return replace(shape, nullable=_nullable(bare, shape))
 
 
 def bare_class(annotation: Annotation) -> object:
@@ -167,7 +170,7 @@ def _unwrapped(annotation: Annotation, metadata: Iterable[object]) -> _Bare:
         if origin is Annotated:
             annotation, collected = arguments[0], (*_flat(arguments[1:]), *collected)
         elif origin in (Union, UnionType):
-            annotation = Union[tuple(member for member in arguments if member is not NoneType)]  # noqa: UP007 - as above
+            annotation = _union(member for member in arguments if member is not NoneType)
             if NoneType not in arguments:
                 return _Bare(annotation, collected, nullable)
             nullable = True
@@ -198,9 +201,11 @@ def _stand_in(variable: TypeVar) -> Annotation:
     """What pydantic takes a type variable for that nobody has set."""
     if getattr(variable, "has_default", bool)():
         return cast("Any", variable).__default__
-    if variable.__constraints__:
-        return Union[variable.__constraints__]  # noqa: UP007 - the members are known at run time only
-    return variable.__bound__ or Any
+    return _union(variable.__constraints__) if variable.__constraints__ else variable.__bound__ or Any
+
+
+def _union(members: Iterable[Annotation]) -> Annotation:
+    return Union[tuple(members)]  # noqa: UP007 - which they are is known at run time only
 
 
 def _named(bare: _Bare) -> Column | None:

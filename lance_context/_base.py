@@ -136,7 +136,7 @@ def rows_given(rows: object) -> object:
         return cast("object", rows)
     else:
         several = cast("Iterable[object]", rows)
-        if isinstance(several, list) and not any(isinstance(row, model) for row in several):
+        if isinstance(several, list) and not any(type(row) is not dict and isinstance(row, model) for row in several):
             return several
     from lance_context import _models
 

@@ -91,6 +91,7 @@ class Plan(Generic[M]):
         # In the form of pydantic's `include` for a list of models.
         self._json_fields: dict[str, set[str]] = {}
         self._enums: list[str] = []
+        self._read_names: set[str] = set()
         self._renamed: dict[str, str] = {}
         columns: dict[str, ColumnDeclaration] = {}
         for name, field in self._stored_fields():
@@ -121,6 +122,9 @@ class Plan(Generic[M]):
         key = read_name(name, field, self.model)
         if key is None:
             raise UnfitError("pydantic reads it from inside of another value only; give it an alias of its own")
+        if key in self._read_names:
+            raise UnfitError(f"pydantic reads another field by `{key}` too; give each an alias of its own")
+        self._read_names.add(key)
         if key != column:
             self._renamed[column] = key
         if shape.as_json:
@@ -203,10 +207,10 @@ class Plan(Generic[M]):
         Raises:
             RowError: A row does not fit the model (``invalid-row``).
         """
-        for column, key in self._renamed.items():
+        if self._renamed:
             for row in rows:
-                if column in row:
-                    row[key] = row.pop(column)
+                # All are taken out before one is put back: a key may be the column of another field.
+                row.update([(key, row.pop(column)) for column, key in self._renamed.items()])
         try:
             # What is stored has another form here and there (an enum's value, a list for a tuple), so that
             # strict models are read laxly.

@@ -211,8 +211,8 @@ class GenericStore(BaseStore[T]):
 
         Args:
             uri: A path or a uri, as in `open`.
-            model: A pydantic model to read rows as. Its fields are columns of the store, which may have others,
-                and of types that pydantic takes for them.
+            model: A pydantic model to read rows as. Its fields are columns of the store, and of types that
+                pydantic takes for them. The store may have other columns, which a new row then leaves out.
             read_only: Whether every method that writes is refused.
             read: What the reads of this handle see unless they say otherwise.
             maintenance: What the handle does in the background once it has written; ``None``: nothing.

@@ -462,6 +462,14 @@ def test_aliases_name_columns() -> None:
     with pytest.raises(SchemaError, match="alias of its own"):
         schema_from(of(int, Field(validation_alias=AliasPath("y", 0))))
 
+    class Shared(BaseModel):
+        id: str
+        a: int = Field(validation_alias="x", serialization_alias="a")
+        b: int = Field(validation_alias="x", serialization_alias="b")
+
+    with pytest.raises(SchemaError, match="by `x` too"):
+        schema_from(Shared)
+
     class Twice(BaseModel):
         id: str
         a: int = Field(serialization_alias="b")

@@ -674,6 +674,19 @@ def test_aliases(path: Path) -> None:
         assert read.model_fields_set >= {"key", "a", "b", "c", "d"}, stage
 
 
+def test_aliases_that_change_places(path: Path) -> None:
+    class Crossed(BaseModel):
+        id: str
+        a: int = Field(validation_alias="b", serialization_alias="a")
+        b: int = Field(validation_alias="a", serialization_alias="b")
+
+    model = Crossed.model_validate({"id": "x", "a": 1, "b": 2})
+    assert (model.a, model.b) == (2, 1)
+    for stage, store in each_stage(path, Crossed, [model]):
+        assert store.list() == [model], stage
+        assert store.list(columns=["a", "b"]) == [{"id": "x", "a": 2, "b": 1}], stage
+
+
 def test_models_that_populate_by_name(path: Path) -> None:
     class Named(BaseModel):
         model_config = ConfigDict(validate_by_name=True, validate_by_alias=False)
