@@ -210,7 +210,7 @@ class Plan(Generic[M]):
         if self._renamed:
             for row in rows:
                 # All are taken out before one is put back: a key may be the column of another field.
-                row.update([(key, row.pop(column)) for column, key in self._renamed.items()])
+                row.update([(key, row.pop(column)) for column, key in self._renamed.items() if column in row])
         try:
             # What is stored has another form here and there (an enum's value, a list for a tuple), so that
             # strict models are read laxly.

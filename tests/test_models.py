@@ -680,11 +680,14 @@ def test_aliases_that_change_places(path: Path) -> None:
         a: int = Field(validation_alias="b", serialization_alias="a")
         b: int = Field(validation_alias="a", serialization_alias="b")
 
+        c: Annotated[bytes | None, Blob()] = Field(default=None, validation_alias="d", serialization_alias="c")
+
     model = Crossed.model_validate({"id": "x", "a": 1, "b": 2})
     assert (model.a, model.b) == (2, 1)
     for stage, store in each_stage(path, Crossed, [model]):
         assert store.list() == [model], stage
         assert store.list(columns=["a", "b"]) == [{"id": "x", "a": 2, "b": 1}], stage
+        assert store.list()[0].model_fields_set == {"id", "a", "b"}, stage
 
 
 def test_models_that_populate_by_name(path: Path) -> None:
