@@ -27,6 +27,7 @@ from lance_context.errors import (
     UnsupportedError,
 )
 from lance_context.generic import GenericStore
+from lance_context.schema import Schema, schema_from
 from lance_context.types import (
     AddResult,
     DeleteResult,
@@ -66,6 +67,7 @@ __all__ = [
     "RecordBatch",
     "Row",
     "RowError",
+    "Schema",
     "SchemaDeclaration",
     "SchemaError",
     "StateError",
@@ -75,4 +77,5 @@ __all__ = [
     "UnsealedRowsWarning",
     "UnsupportedError",
     "__version__",
+    "schema_from",
 ]

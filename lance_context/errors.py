@@ -48,7 +48,7 @@ class SchemaError(LanceContextError, ValueError):
 
 
 class RowError(LanceContextError, ValueError):
-    """A row does not fit the schema; nothing of its batch was written.
+    """A row does not fit the schema, and nothing of its batch was written; or a stored one does not fit the model.
 
     Codes: ``unknown-column``, ``missing-value``, ``wrong-type``, ``out-of-range``, ``batch-too-large``,
     ``invalid-row``, ``invalid-event``.

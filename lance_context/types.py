@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from typing_extensions import TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Row: TypeAlias = dict[str, Any]
 """One record by column name. The value of a column has the type that its declaration says."""
+
+T = TypeVar("T", default=Row)
+"""What a store reads its rows as: `Row`, or the model that it was opened with."""
+
+M = TypeVar("M", bound="BaseModel")
+"""A pydantic model."""
 
 ReadMode: TypeAlias = Literal["sealed", "latest"]
 """Which durable rows a read sees: ``"sealed"`` ones, or the ``"latest"`` of every writer."""
 
 SchemaDeclaration: TypeAlias = Mapping[str, "str | Mapping[str, object]"]
-"""Columns by name: a type name, or a mapping with ``"type"``, its options and ``"nullable"``."""
+"""Columns by name: a type name, or a mapping with ``"type"``, its options and ``"nullable"``.
+
+The classes of `lance_context.schema` are such mappings, and its `Schema` is a declaration."""
 
 
 OnConflict: TypeAlias = Literal["replace", "error", "ignore"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from lance_context import AsyncGenericStore, GenericStore
 
@@ -28,7 +28,10 @@ T = TypeVar("T")
 
 
 class Twin(Protocol):
-    """What both classes can do, without `await`. `GenericStore` is one as it is."""
+    """What both classes can do with rows, without `await`. `GenericStore` is one as it is.
+
+    Its overloads, by whether `columns` are named, say more than these signatures, so type checkers need a cast.
+    """
 
     def add(
         self, rows: Mapping[str, object] | Iterable[Mapping[str, object]], *, on_conflict: OnConflict = "replace"
@@ -186,7 +189,8 @@ class Opener:
     def create(self, path: Path, schema: SchemaDeclaration) -> Twin:
         """A store that reads latest and does nothing by itself."""
         if self._loop is None:
-            return self._kept(GenericStore.open(path, schema, read="latest", gc_grace=0, maintenance=None))
+            store = GenericStore.open(path, schema, read="latest", gc_grace=0, maintenance=None)
+            return self._kept(cast("Twin", store))
 
         async def opening() -> AsyncGenericStore:
             return await AsyncGenericStore.open(path, schema, read="latest", gc_grace=0, maintenance=None)
@@ -196,7 +200,8 @@ class Opener:
     def reopen(self, path: Path, *, read_only: bool = False) -> Twin:
         """Another handle of it, which reads sealed rows: all that was durable until now."""
         if self._loop is None:
-            return self._kept(GenericStore.open_existing(path, read_only=read_only, maintenance=None))
+            store = GenericStore.open_existing(path, read_only=read_only, maintenance=None)
+            return self._kept(cast("Twin", store))
 
         async def opening() -> AsyncGenericStore:
             return await AsyncGenericStore.open_existing(path, read_only=read_only, maintenance=None)
