@@ -1,0 +1,366 @@
+//! Every cell survives its JSON form, and text that is no row is refused with its place.
+
+use std::borrow::Cow;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{RowWriter, read_row};
+use crate::error::Error;
+use crate::schema::{ColumnSpec, ColumnType, Metric, SchemaSpec};
+use crate::value::Value;
+
+const MIN_MICROS: i64 = -62_135_596_800_000_000;
+const MAX_MICROS: i64 = 253_402_300_799_999_999;
+
+fn schema(declarations: &str) -> SchemaSpec {
+    SchemaSpec::parse(&format!(r#"{{"id":"string",{declarations}}}"#)).unwrap()
+}
+
+/// The text of one cell of a column `x`.
+fn written(declaration: &str, value: Value<'_>) -> String {
+    let spec = schema(&format!(r#""x":{declaration}"#));
+    let column = &spec.columns()[1];
+    let mut out = String::new();
+    RowWriter::new([(column.name.as_str(), &column.column_type)]).write(0, [value], &mut out).unwrap();
+    out.strip_prefix(r#"{"x":"#).unwrap().strip_suffix('}').unwrap().to_owned()
+}
+
+/// The cell of a column `x` that a JSON value is.
+fn read(declaration: &str, json: &str) -> Result<Value<'static>, Error> {
+    let spec = schema(&format!(r#""x":{declaration}"#));
+    let row = format!(r#"{{"x":{json}}}"#);
+    let cells = read_row(&row, &spec, 7)?;
+    assert_eq!(cells.len(), 1);
+    assert_eq!(cells[0].0, 1);
+    Ok(cells[0].1.clone().into_owned())
+}
+
+fn refused(declaration: &str, json: &str) -> String {
+    let error = read(declaration, json).unwrap_err();
+    assert_eq!(error.row(), Some(7), "{error}");
+    assert_eq!(error.column(), Some("x"), "{error}");
+    assert!(matches!(error, Error::WrongType { .. } | Error::OutOfRange { .. }), "{error}");
+    error.to_string()
+}
+
+/// Equal bit by bit: NaN is itself and -0.0 is not 0.0.
+fn same(one: &Value<'_>, other: &Value<'_>) -> bool {
+    match (one, other) {
+        (Value::Float(one), Value::Float(other)) => one.to_bits() == other.to_bits(),
+        (Value::Vector(one), Value::Vector(other)) => {
+            one.iter().map(|float| float.to_bits()).eq(other.iter().map(|float| float.to_bits()))
+        }
+        (Value::List(one), Value::List(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| same(a, b))
+        }
+        _ => one == other,
+    }
+}
+
+fn scalar_type() -> impl Strategy<Value = ColumnType> {
+    prop_oneof![
+        any::<bool>().prop_map(|large| ColumnType::String { large }),
+        Just(ColumnType::Int32),
+        Just(ColumnType::Int64),
+        Just(ColumnType::Float32),
+        Just(ColumnType::Float64),
+        Just(ColumnType::Bool),
+        any::<bool>().prop_map(|utc| ColumnType::Timestamp { utc }),
+        Just(ColumnType::Binary { blob: false }),
+    ]
+}
+
+fn column_type() -> impl Strategy<Value = ColumnType> {
+    prop_oneof![
+        4 => scalar_type(),
+        1 => Just(ColumnType::Binary { blob: true }),
+        1 => (1u32..5).prop_map(|dim| ColumnType::Vector { dim, metric: Metric::L2 }),
+        2 => scalar_type().prop_map(|item| ColumnType::List { item: Box::new(item) }),
+    ]
+}
+
+fn any_f64() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => any::<u64>().prop_map(f64::from_bits),
+        // Integers and short decimals, which have other texts.
+        1 => (-1e6..1e6f64).prop_map(f64::round),
+        1 => any::<i64>().prop_map(|int| int as f64),
+        1 => prop::sample::select(vec![0.0, -0.0, 0.1, 1e22, 1e16, f64::MAX, f64::MIN_POSITIVE, 5e-324, f64::NAN]),
+    ]
+}
+
+fn any_f32() -> impl Strategy<Value = f32> {
+    prop_oneof![
+        4 => any::<u32>().prop_map(f32::from_bits),
+        1 => (-1e6..1e6f32).prop_map(f32::round),
+        1 => prop::sample::select(vec![0.0, -0.0, 0.1, 16_777_216.0, f32::MAX, f32::MIN_POSITIVE, 1e-45, f32::NAN]),
+    ]
+}
+
+/// Any text, in which what JSON escapes is frequent.
+fn any_text() -> impl Strategy<Value = String> {
+    vec(
+        prop_oneof![any::<char>(), "[\"\\\\/\u{0}-\u{1f}\u{7f}\u{2028}😀]".prop_map(|s| s.chars().next().unwrap())],
+        0..9,
+    )
+    .prop_map(|chars| chars.into_iter().collect())
+}
+
+fn cell(column_type: &ColumnType) -> BoxedStrategy<Value<'static>> {
+    match column_type.clone() {
+        ColumnType::String { .. } => any_text().prop_map(|text| Value::Str(text.into())).boxed(),
+        ColumnType::Int32 => any::<i32>().prop_map(|int| Value::Int(int.into())).boxed(),
+        ColumnType::Int64 => prop_oneof![any::<i64>().prop_map(i128::from), any::<i128>()].prop_map(Value::Int).boxed(),
+        ColumnType::Float32 => prop_oneof![
+            any_f32().prop_map(|float| Value::Float(float.into())),
+            any::<u64>().prop_map(|bits| Value::Float(f64::from_bits(bits | 0x7ff0_0000_0000_0001))),
+        ]
+        .boxed(),
+        ColumnType::Float64 => any_f64().prop_map(Value::Float).boxed(),
+        ColumnType::Bool => any::<bool>().prop_map(Value::Bool).boxed(),
+        ColumnType::Timestamp { utc } => {
+            prop_oneof![MIN_MICROS..=MAX_MICROS, (-1_000i64..1_000).prop_map(|seconds| seconds * 1_000_000)]
+                .prop_map(move |micros| Value::Timestamp { micros, aware: utc })
+                .boxed()
+        }
+        ColumnType::Binary { .. } => vec(any::<u8>(), 0..12).prop_map(|bytes| Value::Bytes(bytes.into())).boxed(),
+        ColumnType::Vector { dim, .. } => {
+            vec(any_f32(), dim as usize).prop_map(|floats| Value::Vector(floats.into())).boxed()
+        }
+        ColumnType::List { item } => {
+            vec(prop_oneof![1 => Just(Value::Null), 4 => cell(&item)], 0..5).prop_map(Value::List).boxed()
+        }
+    }
+}
+
+/// A schema with a row of it, in which any cell may be null.
+fn schema_and_row() -> impl Strategy<Value = (SchemaSpec, Vec<Value<'static>>)> {
+    vec((any_text(), column_type()), 0..8).prop_flat_map(|columns| {
+        let named = |(n, (name, column_type)): (usize, (String, ColumnType))| {
+            // Any name that a schema takes.
+            let legal: String = name.chars().filter(|c| !c.is_control() && *c != '.').collect();
+            ColumnSpec { name: format!("c{n}{legal}"), column_type, nullable: true }
+        };
+        let mut columns: Vec<_> = columns.into_iter().enumerate().map(named).collect();
+        let id = ColumnSpec { name: "id".into(), column_type: ColumnType::String { large: false }, nullable: false };
+        columns.push(id);
+        let cells = columns.iter().map(|column| prop_oneof![1 => Just(Value::Null), 4 => cell(&column.column_type)]);
+        let cells: Vec<_> = cells.map(Strategy::boxed).collect();
+        (Just(SchemaSpec::new(columns).unwrap()), cells)
+    })
+}
+
+fn row_text(spec: &SchemaSpec, cells: &[Value<'static>]) -> String {
+    let mut out = String::new();
+    let columns = spec.columns().iter().map(|column| (column.name.as_str(), &column.column_type));
+    RowWriter::new(columns).write(0, cells.iter().cloned(), &mut out).unwrap();
+    out
+}
+
+proptest! {
+    #[test]
+    fn rows_come_back((spec, cells) in schema_and_row()) {
+        let text = row_text(&spec, &cells);
+        prop_assert!(!text.contains(['\n', '\r']), "{}", text);
+        let back = read_row(&text, &spec, 0).unwrap();
+        prop_assert_eq!(back.len(), cells.len());
+        for (expected, (at, (column, cell))) in cells.iter().zip(back.iter().enumerate()) {
+            prop_assert_eq!(at, *column);
+            prop_assert!(same(cell, expected), "{:?} is not {:?} in {}", cell, expected, text);
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_row_or_an_error((spec, _) in schema_and_row(), text in ".{0,40}") {
+        let _ = read_row(&text, &spec, 0);
+    }
+
+    #[test]
+    fn a_damaged_row_is_a_row_or_an_error(
+        (spec, cells) in schema_and_row(),
+        damage in vec((any::<prop::sample::Index>(), prop_oneof!["[\"{}:,0-9eEN.\\\\u-]", ".{0,3}"], 0usize..4), 1..4),
+    ) {
+        let mut text: Vec<char> = row_text(&spec, &cells).chars().collect();
+        for (at, with, length) in damage {
+            let start = at.index(text.len() + 1);
+            let end = (start + length).min(text.len());
+            text.splice(start..end, with.chars());
+        }
+        let text: String = text.into_iter().collect();
+        if let Ok(back) = read_row(&text, &spec, 0) {
+            prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok() || text.contains("\\ud"), "{}", text);
+            prop_assert!(back.iter().all(|(column, _)| *column < spec.columns().len()));
+        }
+    }
+}
+
+#[test]
+fn cells_have_the_documented_forms() {
+    for (declaration, value, text) in [
+        (r#""string""#, Value::Str("a\"\\/\n\u{1}é😀".into()), r#""a\"\\/\n\u0001é😀""#),
+        (r#""int64""#, Value::Int(i64::MIN.into()), "-9223372036854775808"),
+        (r#""float64""#, Value::Float(0.1), "0.1"),
+        (r#""float64""#, Value::Float(1.0), "1.0"),
+        (r#""float64""#, Value::Float(-0.0), "-0.0"),
+        (r#""float64""#, Value::Float(1e300), "1e300"),
+        (r#""float64""#, Value::Float(f64::NAN), r#""NaN""#),
+        (r#""float64""#, Value::Float(f64::from_bits(0x7ff8_0000_0000_0001)), r#""NaN:7ff8000000000001""#),
+        (r#""float64""#, Value::Float(-f64::NAN), r#""NaN:fff8000000000000""#),
+        (r#""float64""#, Value::Float(f64::INFINITY), r#""Infinity""#),
+        (r#""float64""#, Value::Float(f64::NEG_INFINITY), r#""-Infinity""#),
+        (r#""float32""#, Value::Float(0.1f32.into()), "0.1"),
+        (r#""bool""#, Value::Bool(true), "true"),
+        (r#""timestamp""#, Value::Timestamp { micros: 0, aware: true }, r#""1970-01-01T00:00:00Z""#),
+        (r#""timestamp""#, Value::Timestamp { micros: MAX_MICROS, aware: true }, r#""9999-12-31T23:59:59.999999Z""#),
+        (r#""timestamp""#, Value::Timestamp { micros: MIN_MICROS, aware: true }, r#""0001-01-01T00:00:00Z""#),
+        (
+            r#"{"type":"timestamp","tz":null}"#,
+            Value::Timestamp { micros: -1, aware: false },
+            r#""1969-12-31T23:59:59.999999""#,
+        ),
+        (r#""binary""#, Value::Bytes(b"\xff\xfe".as_slice().into()), r#""//4=""#),
+        (r#""binary""#, Value::Bytes(b"".as_slice().into()), r#""""#),
+        (
+            r#"{"type":"vector","dim":3}"#,
+            Value::Vector(vec![0.5, f32::NAN, f32::from_bits(0x7fc0_0001)].into()),
+            r#"[0.5,"NaN","NaN:7fc00001"]"#,
+        ),
+        (r#"{"type":"list","item":"int32"}"#, Value::List(vec![Value::Int(1), Value::Null]), "[1,null]"),
+        // A list of floats may come as one slice; its elements are scalars nevertheless.
+        (
+            r#"{"type":"list","item":"float64"}"#,
+            Value::Vector(vec![0.1, -f32::NAN].into()),
+            r#"[0.10000000149011612,"NaN:fff8000000000000"]"#,
+        ),
+        (r#""string""#, Value::Null, "null"),
+    ] {
+        assert_eq!(written(declaration, value), text, "{declaration}");
+    }
+    let mut row = String::new();
+    RowWriter::new([]).write(0, [], &mut row).unwrap();
+    assert_eq!(row, "{}");
+}
+
+#[test]
+fn a_float32_is_rounded_once() {
+    // Its shortest digits as a float64 lie above the middle of two float32; itself, it is the middle.
+    let middle = 1.0 + f64::from(f32::EPSILON) / 2.0;
+    let text = written(r#""float32""#, Value::Float(middle));
+    #[expect(clippy::cast_possible_truncation, reason = "what the codec does")]
+    let rounded = f64::from(middle as f32);
+    assert_eq!(read(r#""float32""#, &text).unwrap(), Value::Float(rounded));
+    // What does not fit is left for the reader to refuse.
+    assert_eq!(written(r#""float32""#, Value::Float(1e300)), "1e300");
+    assert!(refused(r#""float32""#, "1e300").contains("does not fit float32"));
+}
+
+#[test]
+fn reading_is_tolerant_where_nothing_is_lost() {
+    let timestamp = r#"{"type":"timestamp","tz":null}"#;
+    for (declaration, json, value) in [
+        (r#""float64""#, "3", Value::Float(3.0)),
+        (r#""float64""#, "-0", Value::Float(-0.0)),
+        (r#""float64""#, "1E+2", Value::Float(100.0)),
+        (r#""float32""#, "16777216", Value::Float(16_777_216.0)),
+        (r#""float64""#, r#""NaN:7FF8000000000001""#, Value::Float(f64::from_bits(0x7ff8_0000_0000_0001))),
+        (r#""float64""#, r#""\u004eaN""#, Value::Float(f64::NAN)),
+        (r#""binary""#, r#""//4""#, Value::Bytes(b"\xff\xfe".as_slice().into())),
+        (r#""binary""#, r#""\/\/4=""#, Value::Bytes(b"\xff\xfe".as_slice().into())),
+        (r#""timestamp""#, r#""1970-01-01T01:00:00.5+01:00""#, Value::Timestamp { micros: 500_000, aware: true }),
+        (r#""timestamp""#, r#""1970-01-01 00:00:00.000001000z""#, Value::Timestamp { micros: 1, aware: true }),
+        (timestamp, r#""1970-01-01 00:00:01""#, Value::Timestamp { micros: 1_000_000, aware: false }),
+        (r#"{"type":"vector","dim":2}"#, "[ 1 , 0.5 ]", Value::Vector(vec![1.0, 0.5].into())),
+        (r#"{"type":"vector","dim":2}"#, "[1,null]", Value::List(vec![Value::Float(1.0), Value::Null])),
+        (r#"{"type":"list","item":"string"}"#, "[]", Value::List(vec![])),
+    ] {
+        let read = read(declaration, json).unwrap();
+        assert!(same(&read, &value), "{read:?} is not {value:?}");
+    }
+}
+
+#[test]
+fn text_is_borrowed_where_it_has_no_escapes() {
+    let spec = schema(r#""x":"string""#);
+    let text = String::from(r#" { "id" : "plain" , "x" : "esc\u0061ped" } "#);
+    let cells = read_row(&text, &spec, 0).unwrap();
+    assert!(matches!(&cells[0], (0, Value::Str(Cow::Borrowed("plain")))), "{cells:?}");
+    assert!(matches!(&cells[1], (1, Value::Str(Cow::Owned(text))) if text == "escaped"), "{cells:?}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_place() {
+    let naive = r#"{"type":"timestamp","tz":null}"#;
+    let list = r#"{"type":"list","item":"int64"}"#;
+    for (declaration, json, expected) in [
+        (r#""string""#, "1", "expected string: a string, got a number: `1`"),
+        (r#""string""#, r#""\ud800""#, "lone surrogate"),
+        (r#""int64""#, "1.0", "got a number: `1.0`"),
+        (r#""int64""#, r#""1""#, r#"got a string: `"1"`"#),
+        (r#""int64""#, &"9".repeat(60), "more than 128 bits"),
+        (r#""float64""#, "9007199254740993", "the integer `9007199254740993` is not exact in float64"),
+        (r#""float64""#, &"9".repeat(60), "is not exact in float64"),
+        (r#""float32""#, "16777217", "is not exact in float32"),
+        (r#""float64""#, "1e999", "does not fit float64"),
+        (r#""float64""#, r#""nan""#, r#"got a string: `"nan"`"#),
+        (r#""float64""#, r#""NaN:3ff0000000000000""#, "got a string"),
+        (r#""float64""#, r#""NaN:+ff8000000000001""#, "got a string"),
+        (r#""float64""#, r#""NaN:7fc00001""#, "got a string"),
+        (r#""float64""#, "true", "got a truth value: `true`"),
+        (r#""bool""#, "1", "expected bool: `true` or `false`, got a number: `1`"),
+        (r#""timestamp""#, r#""1970-01-01T00:00:00""#, "got text without an offset"),
+        (r#""timestamp""#, "0", "got a number"),
+        (naive, r#""1970-01-01T00:00:00Z""#, "got text with an offset"),
+        (naive, r#""yesterday""#, "got text: `yesterday`"),
+        (r#""timestamp""#, r#""1970-01-01T00:00:00.0000001Z""#, "finer than microseconds"),
+        (r#""timestamp""#, r#""2016-12-31T23:59:60Z""#, "leap second"),
+        (r#""timestamp""#, r#""0001-01-01T00:00:00+01:00""#, "years 1 to 9999"),
+        (r#""binary""#, r#""a""#, "not base64"),
+        (r#""binary""#, r#""_-_-""#, "not base64"),
+        (r#""binary""#, "[1]", "got a list"),
+        (r#"{"type":"vector","dim":2}"#, r#"[1,"x"]"#, r#"got a string: `"x"` at index 1"#),
+        (r#"{"type":"vector","dim":2}"#, "[16777217,1]", "at index 0: the integer `16777217` is not exact"),
+        (list, "{}", "got an object"),
+        (list, "[1,[2]]", "got a list at index 1"),
+    ] {
+        let message = refused(declaration, json);
+        assert!(message.starts_with("row 7, column `x`: "), "{message}");
+        assert!(message.contains(expected), "{message} does not contain {expected}");
+    }
+}
+
+#[test]
+fn text_that_is_no_row_is_refused() {
+    let spec = schema(r#""score":"float64""#);
+    for (text, expected) in [
+        ("", "row 3: not valid JSON: EOF while parsing a value at character 0"),
+        ("[]", "row 3: a row is a JSON object of column names and values, not a list"),
+        ("null", "row 3: a row is a JSON object of column names and values, not null"),
+        (r#"{"id":"a""#, "row 3: not valid JSON: EOF while parsing an object at character 9"),
+        (r#"{"id":"a"} x"#, "row 3: not valid JSON: trailing characters at character 12"),
+        (r#"{"id":"a","id":"b"}"#, "row 3: column `id` is given twice; remove one of the values"),
+        (r#"{"score":NaN}"#, "row 3: not valid JSON: expected value at character 10"),
+        ("{\"id\":\"\n\"}", "row 3: not valid JSON: control character"),
+        (r#"{"\ud800":1}"#, "row 3: not valid JSON"),
+    ] {
+        let error = read_row(text, &spec, 3).unwrap_err();
+        assert!(matches!(error, Error::InvalidRow { row: 3, .. }), "{error:?}");
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+    let error = read_row(r#"{"scor":1}"#, &spec, 3).unwrap_err();
+    assert_eq!(error.to_string(), "row 3: unknown column `scor`, did you mean `score`?; the columns are `id`, `score`");
+    // Deep nesting is no way to end the process.
+    let deep = format!(r#"{{"id":{}}}"#, "[".repeat(100_000));
+    assert!(matches!(read_row(&deep, &spec, 3), Err(Error::InvalidRow { .. })));
+}
+
+#[test]
+fn a_moment_without_text_is_an_error() {
+    let spec = schema(r#""at":"timestamp""#);
+    let columns = || spec.columns().iter().map(|column| (column.name.as_str(), &column.column_type));
+    for micros in [MIN_MICROS - 1, MAX_MICROS + 1, i64::MIN, i64::MAX] {
+        let cells = [Value::Str("a".into()), Value::Timestamp { micros, aware: true }];
+        let error = RowWriter::new(columns()).write(5, cells, &mut String::new()).unwrap_err();
+        assert!(matches!(&error, Error::OutOfRange { row: 5, column, .. } if column == "at"), "{error}");
+    }
+}
