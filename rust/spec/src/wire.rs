@@ -14,7 +14,7 @@
 //! | list | list of the item's form | |
 //! | null | `null` | a column left out |
 //!
-//! [`RowWriter`] writes, [`read_row`] reads by the declared types. Whether a cell fits its column (range, nulls,
+//! [`RowWriter`] writes, [`RowReader`] reads by the declared types. Whether a cell fits its column (range, nulls,
 //! length) is the codec's to say, as for cells from anywhere else.
 
 mod read;
@@ -23,7 +23,7 @@ mod tests;
 mod text;
 mod write;
 
-pub use read::read_row;
+pub use read::RowReader;
 pub use write::RowWriter;
 
 /// Why a cell has no JSON form, or a JSON value is no cell. The caller knows the row and the column.

@@ -1,6 +1,7 @@
 //! Rows out of JSON text, by the declared types.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use base64::Engine;
 use base64::alphabet;
@@ -10,7 +11,7 @@ use serde_json::value::RawValue;
 use super::{Misfit, text};
 use crate::error::{Error, Result};
 use crate::members::{Members, kind};
-use crate::schema::{ColumnType, SchemaSpec};
+use crate::schema::{ColumnSpec, ColumnType, SchemaSpec};
 use crate::value::Value;
 
 /// Base64 in the standard alphabet, with padding or without.
@@ -19,41 +20,84 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The cells of one row, each with the position of its column, in the order of the text. A cell borrows from
-/// `text` where it can. `row` is the index of the row for an error.
-///
-/// # Errors
-/// `InvalidRow` for text that is no JSON object or gives a column twice, `UnknownColumn` for a name that `spec`
-/// does not declare, `WrongType` and `OutOfRange` for a value that its type does not take.
-pub fn read_row<'a>(text: &'a str, spec: &SchemaSpec, row: usize) -> Result<Vec<(usize, Value<'a>)>> {
-    let members = object(text).map_err(|message| Error::InvalidRow { row, message })?;
-    let mut given = vec![false; spec.columns().len()];
-    let mut cells = Vec::with_capacity(members.len());
-    for (name, raw) in members {
-        let Some((at, column)) = spec.column(&name) else {
-            return Err(Error::UnknownColumn {
-                row,
-                suggestion: spec.suggest(&name),
-                known: spec.names(),
-                column: name.into_owned(),
-            });
-        };
-        if std::mem::replace(&mut given[at], true) {
-            let message = format!("column `{name}` is given twice; remove one of the values");
-            return Err(Error::InvalidRow { row, message });
-        }
-        let value = value(raw, &column.column_type).map_err(|misfit| {
-            let column_name = column.name.clone();
-            match misfit {
-                Misfit::WrongType(got) => {
-                    Error::WrongType { row, column: column_name, expected: expectation(&column.column_type), got }
-                }
-                Misfit::OutOfRange(message) => Error::OutOfRange { row, column: column_name, message },
-            }
-        })?;
-        cells.push((at, value));
+/// Reads rows of one schema.
+pub struct RowReader<'s> {
+    spec: &'s SchemaSpec,
+    /// Positions by the names in the text; `None`: the declared names, and no others.
+    selected: Option<HashMap<String, usize>>,
+}
+
+impl<'s> RowReader<'s> {
+    /// A reader of rows that have columns of `spec` alone.
+    #[must_use]
+    pub fn new(spec: &'s SchemaSpec) -> Self {
+        Self { spec, selected: None }
     }
-    Ok(cells)
+
+    /// A reader that takes the members named first as the columns of `spec` named second, and passes over all
+    /// others.
+    ///
+    /// # Errors
+    /// `QueryColumn` for a column that is not declared, `InvalidArgument` for one that is named twice.
+    pub fn selecting(spec: &'s SchemaSpec, columns: impl IntoIterator<Item = (String, String)>) -> Result<Self> {
+        let mut taken = vec![false; spec.columns().len()];
+        let mut selected = HashMap::new();
+        for (name, column) in columns {
+            let Some((at, _)) = spec.column(&column) else {
+                return Err(Error::QueryColumn { suggestion: spec.suggest(&column), known: spec.names(), column });
+            };
+            if std::mem::replace(&mut taken[at], true) || selected.insert(name, at).is_some() {
+                let message = format!("column `{column}` is named twice; name it once");
+                return Err(Error::InvalidArgument { argument: "columns".into(), message });
+            }
+        }
+        Ok(Self { spec, selected: Some(selected) })
+    }
+
+    /// The cells of one row, each with the position of its column, in the order of the text. A cell borrows from
+    /// `text` where it can. `row` is the index of the row for an error.
+    ///
+    /// # Errors
+    /// `InvalidRow` for text that is no JSON object or gives a column twice, `UnknownColumn` for a name that is not
+    /// declared, `WrongType` and `OutOfRange` for a value that its type does not take.
+    pub fn read<'a>(&self, row: usize, text: &'a str) -> Result<Vec<(usize, Value<'a>)>> {
+        let members = object(text).map_err(|message| Error::InvalidRow { row, message })?;
+        let mut given = vec![false; self.spec.columns().len()];
+        let mut cells = Vec::with_capacity(members.len().min(given.len()));
+        for (name, raw) in members {
+            let Some(at) = self.position(row, &name)? else { continue };
+            if std::mem::replace(&mut given[at], true) {
+                let message = format!("`{name}` is given twice; remove one of the values");
+                return Err(Error::InvalidRow { row, message });
+            }
+            cells.push((at, self.cell(row, at, raw)?));
+        }
+        Ok(cells)
+    }
+
+    fn position(&self, row: usize, name: &str) -> Result<Option<usize>> {
+        if let Some(selected) = &self.selected {
+            return Ok(selected.get(name).copied());
+        }
+        let position = self.spec.column(name).map(|(at, _)| at);
+        position.map(Some).ok_or_else(|| Error::UnknownColumn {
+            row,
+            column: name.to_owned(),
+            suggestion: self.spec.suggest(name),
+            known: self.spec.names(),
+        })
+    }
+
+    fn cell<'a>(&self, row: usize, at: usize, raw: &'a RawValue) -> Result<Value<'a>> {
+        let ColumnSpec { name, column_type, .. } = &self.spec.columns()[at];
+        value(raw, column_type).map_err(|misfit| {
+            let column = name.clone();
+            match misfit {
+                Misfit::WrongType(got) => Error::WrongType { row, column, expected: expectation(column_type), got },
+                Misfit::OutOfRange(message) => Error::OutOfRange { row, column, message },
+            }
+        })
+    }
 }
 
 fn object(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{RowWriter, read_row};
+use super::{RowReader, RowWriter};
 use crate::error::Error;
 use crate::schema::{ColumnSpec, ColumnType, Metric, SchemaSpec};
 use crate::value::Value;
@@ -30,7 +30,7 @@ fn written(declaration: &str, value: Value<'_>) -> String {
 fn read(declaration: &str, json: &str) -> Result<Value<'static>, Error> {
     let spec = schema(&format!(r#""x":{declaration}"#));
     let row = format!(r#"{{"x":{json}}}"#);
-    let cells = read_row(&row, &spec, 7)?;
+    let cells = RowReader::new(&spec).read(7, &row)?;
     assert_eq!(cells.len(), 1);
     assert_eq!(cells[0].0, 1);
     Ok(cells[0].1.clone().into_owned())
@@ -163,7 +163,7 @@ proptest! {
     fn rows_come_back((spec, cells) in schema_and_row()) {
         let text = row_text(&spec, &cells);
         prop_assert!(!text.contains(['\n', '\r']), "{}", text);
-        let back = read_row(&text, &spec, 0).unwrap();
+        let back = RowReader::new(&spec).read(0, &text).unwrap();
         prop_assert_eq!(back.len(), cells.len());
         for (expected, (at, (column, cell))) in cells.iter().zip(back.iter().enumerate()) {
             prop_assert_eq!(at, *column);
@@ -173,7 +173,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_row_or_an_error((spec, _) in schema_and_row(), text in ".{0,40}") {
-        let _ = read_row(&text, &spec, 0);
+        let _ = RowReader::new(&spec).read(0, &text);
     }
 
     #[test]
@@ -188,7 +188,7 @@ proptest! {
             text.splice(start..end, with.chars());
         }
         let text: String = text.into_iter().collect();
-        if let Ok(back) = read_row(&text, &spec, 0) {
+        if let Ok(back) = RowReader::new(&spec).read(0, &text) {
             prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok() || text.contains("\\ud"), "{}", text);
             prop_assert!(back.iter().all(|(column, _)| *column < spec.columns().len()));
         }
@@ -283,7 +283,7 @@ fn reading_is_tolerant_where_nothing_is_lost() {
 fn text_is_borrowed_where_it_has_no_escapes() {
     let spec = schema(r#""x":"string""#);
     let text = String::from(r#" { "id" : "plain" , "x" : "esc\u0061ped" } "#);
-    let cells = read_row(&text, &spec, 0).unwrap();
+    let cells = RowReader::new(&spec).read(0, &text).unwrap();
     assert!(matches!(&cells[0], (0, Value::Str(Cow::Borrowed("plain")))), "{cells:?}");
     assert!(matches!(&cells[1], (1, Value::Str(Cow::Owned(text))) if text == "escaped"), "{cells:?}");
 }
@@ -338,20 +338,20 @@ fn text_that_is_no_row_is_refused() {
         ("null", "row 3: a row is a JSON object of column names and values, not null"),
         (r#"{"id":"a""#, "row 3: not valid JSON: EOF while parsing an object at character 9"),
         (r#"{"id":"a"} x"#, "row 3: not valid JSON: trailing characters at character 12"),
-        (r#"{"id":"a","id":"b"}"#, "row 3: column `id` is given twice; remove one of the values"),
+        (r#"{"id":"a","id":"b"}"#, "row 3: `id` is given twice; remove one of the values"),
         (r#"{"score":NaN}"#, "row 3: not valid JSON: expected value at character 10"),
         ("{\"id\":\"\n\"}", "row 3: not valid JSON: control character"),
         (r#"{"\ud800":1}"#, "row 3: not valid JSON"),
     ] {
-        let error = read_row(text, &spec, 3).unwrap_err();
+        let error = RowReader::new(&spec).read(3, text).unwrap_err();
         assert!(matches!(error, Error::InvalidRow { row: 3, .. }), "{error:?}");
         assert!(error.to_string().starts_with(expected), "{error}");
     }
-    let error = read_row(r#"{"scor":1}"#, &spec, 3).unwrap_err();
+    let error = RowReader::new(&spec).read(3, r#"{"scor":1}"#).unwrap_err();
     assert_eq!(error.to_string(), "row 3: unknown column `scor`, did you mean `score`?; the columns are `id`, `score`");
     // Deep nesting is no way to end the process.
     let deep = format!(r#"{{"id":{}}}"#, "[".repeat(100_000));
-    assert!(matches!(read_row(&deep, &spec, 3), Err(Error::InvalidRow { .. })));
+    assert!(matches!(RowReader::new(&spec).read(3, &deep), Err(Error::InvalidRow { .. })));
 }
 
 #[test]
@@ -362,5 +362,25 @@ fn a_moment_without_text_is_an_error() {
         let cells = [Value::Str("a".into()), Value::Timestamp { micros, aware: true }];
         let error = RowWriter::new(columns()).write(5, cells, &mut String::new()).unwrap_err();
         assert!(matches!(&error, Error::OutOfRange { row: 5, column, .. } if column == "at"), "{error}");
+    }
+}
+
+#[test]
+fn members_are_selected_and_renamed() {
+    let spec = schema(r#""score":"float64","note":"string""#);
+    let selecting = |names: &[(&str, &str)]| {
+        let names: Vec<_> = names.iter().map(|(name, column)| ((*name).to_owned(), (*column).to_owned())).collect();
+        RowReader::selecting(&spec, names)
+    };
+    let reader = selecting(&[("key", "id"), ("id", "note")]).unwrap();
+    let cells = reader.read(0, r#"{"id":"a","score":"no float","other":[],"key":"b","other":{}}"#).unwrap();
+    assert_eq!(cells, [(2, Value::Str("a".into())), (0, Value::Str("b".into()))]);
+    let error = reader.read(4, r#"{"id":"a","id":"b"}"#).unwrap_err();
+    assert_eq!(error.to_string(), "row 4: `id` is given twice; remove one of the values");
+    let error = selecting(&[("a", "scor")]).err().unwrap();
+    assert!(matches!(&error, Error::QueryColumn { column, .. } if column == "scor"), "{error}");
+    for names in [[("a", "note"), ("b", "note")], [("a", "note"), ("a", "score")]] {
+        let error = selecting(&names).err().unwrap();
+        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
     }
 }
