@@ -30,7 +30,9 @@ from lance_context.generic import GenericStore
 from lance_context.types import (
     AddResult,
     DeleteResult,
+    ExportReport,
     Finding,
+    ImportReport,
     MaintenanceOptions,
     MergeReport,
     OnConflict,
@@ -39,6 +41,8 @@ from lance_context.types import (
     Row,
     SchemaDeclaration,
     StoreStats,
+    TransferFormat,
+    TransferProgress,
 )
 
 __version__ = _native.VERSION
@@ -50,10 +54,12 @@ __all__ = [
     "AuthError",
     "ConflictError",
     "DeleteResult",
+    "ExportReport",
     "FencedError",
     "Finding",
     "FormatError",
     "GenericStore",
+    "ImportReport",
     "InternalError",
     "LanceContextError",
     "MaintenanceOptions",
@@ -71,6 +77,8 @@ __all__ = [
     "StateError",
     "StorageError",
     "StoreStats",
+    "TransferFormat",
+    "TransferProgress",
     "UnavailableError",
     "UnsealedRowsWarning",
     "UnsupportedError",

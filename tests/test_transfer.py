@@ -90,7 +90,7 @@ def nan(bits: int) -> float:
 
 FULL: Row = {
     "id": "full",
-    "text": "line\nand \"quote\" and \\ and \0 and 😀\u2028",
+    "text": 'line\nand "quote" and \\ and \0 and 😀\u2028',
     "long text": "x" * 1000,
     "i8": -(2**7),
     "i16": -(2**15),
@@ -486,9 +486,7 @@ def test_some_rows_and_columns_are_exported(stores: Opener, tmp_path: Path, suff
     assert not (tmp_path / f"other{suffix}").exists()
 
 
-@pytest.mark.parametrize(
-    ("on_conflict", "added", "note"), [("replace", 10, "new"), ("ignore", 7, "old")]
-)
+@pytest.mark.parametrize(("on_conflict", "added", "note"), [("replace", 10, "new"), ("ignore", 7, "old")])
 def test_ids_that_are_there_already(
     stores: Opener, tmp_path: Path, on_conflict: OnConflict, added: int, note: str
 ) -> None:

@@ -2,7 +2,7 @@
 //!
 //! Owns the border and nothing else: a tokio runtime of our own ([`runtime`]), blocking and awaitable
 //! calls over it ([`bridge`]), Python objects to cells and back ([`value`], [`rows`], [`timestamp`],
-//! [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another ([`stream`]), errors as Python exceptions ([`errors`]) and the native class behind the two Python
+//! [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another ([`stream`]), rows as JSON lines ([`lines`]), errors as Python exceptions ([`errors`]) and the native class behind the two Python
 //! ones ([`generic`]). Checks of arguments, defaults and docstrings live in the Python package.
 
 use mimalloc::MiMalloc;
@@ -12,6 +12,7 @@ mod bridge;
 mod errors;
 mod filter;
 mod generic;
+mod lines;
 mod reports;
 mod rows;
 mod runtime;
@@ -35,6 +36,8 @@ mod _native {
     use crate::arrow::PyRecordBatch;
     #[pymodule_export]
     use crate::generic::{PyMaintenance, PyOpenOptions, PyQuery, Store, shutdown};
+    #[pymodule_export]
+    use crate::lines::PyLines;
     #[pymodule_export]
     use crate::stream::PyStream;
 }
