@@ -58,7 +58,9 @@ class Import:
         skip: int,
         progress: OnProgress | None,
     ) -> None:
-        self._files = [(path, _formats.format_of(path, format)) for path in _paths(source)]
+        self._files: list[tuple[str, TransferFormat]] = [
+            (path, _formats.format_of(path, format)) for path in _paths(source)
+        ]
         self._columns = _selection(columns)
         self._lines = Lines(native.schema(), self._columns)
         self._asked_to_skip = not_negative("skip", skip)
@@ -140,7 +142,7 @@ class Export:
         progress: OnProgress | None,
     ) -> None:
         self._target = _path(target)
-        self._format = _formats.format_of(self._target, format)
+        self._format: TransferFormat = _formats.format_of(self._target, format)
         self._lines = Lines(native.schema(), None)
         self.columns = self._lines.column_names if columns is None else column_names(columns)
         self._progress = progress

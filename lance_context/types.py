@@ -174,14 +174,14 @@ class TransferProgress:
         path: The file that is read, or the one that will be.
         rows: Rows transferred, those of earlier files included: durable in the store, or written to the file.
         total_rows: Rows of `path`, if it tells.
-        bytes: Bytes of `path` read or written.
+        bytes: Bytes of `path` read or written; ``None`` where files are not read from the front to the back (Parquet).
         total_bytes: Size of `path`; ``None`` while it grows.
     """
 
     path: str
     rows: int
     total_rows: int | None
-    bytes: int
+    bytes: int | None
     total_bytes: int | None
 
 

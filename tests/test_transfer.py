@@ -10,7 +10,7 @@ import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,13 +31,13 @@ from lance_context import (
     _formats,
 )
 from tests.child import Child, module, run
-from tests.stages import move
 from tests.twins import Opener
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from lance_context import OnConflict, Row, SchemaDeclaration
+    from lance_context import OnConflict, Row, SchemaDeclaration, TransferFormat
+    from lance_context._native import Lines
     from tests.twins import Twin
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson", ".arrow", ".arrows")
@@ -157,14 +157,14 @@ FLOATS: list[Row] = [
 ROWS = sorted([FULL, NOTHING, EMPTY, *FLOATS], key=lambda row: row["id"])
 
 
-def bits(value: Any) -> Any:
+def bits(value: object) -> object:
     """The same with its types, each float by its bits."""
     if isinstance(value, float):
         return "float", struct.pack("<d", value)
     if isinstance(value, dict):
-        return {name: bits(item) for name, item in value.items()}
+        return {name: bits(item) for name, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
-        return [bits(item) for item in value]
+        return [bits(item) for item in cast("list[object]", value)]
     return type(value), value
 
 
@@ -213,9 +213,9 @@ def numbered(count: int, start: int = 0) -> list[Row]:
     return [{"id": f"r{n:06}", "n": n, "note": "x" * (n % 7)} for n in range(start, start + count)]
 
 
-def written(directory: Path, name: str, rows: Iterable[Mapping[str, object]], at_once: int = 4) -> Path:
+def written(directory: Path, name: str, rows: list[Row], at_once: int = 4) -> Path:
     """A file of rows that this package did not write."""
-    path, rows = directory / name, list(rows)
+    path = directory / name
     schema = pa.schema({"id": pa.string(), "n": pa.int64(), "note": pa.string()})
     if ".jsonl" in name:
         text = "".join(json.dumps(row) + "\n" for row in rows).encode()
@@ -260,7 +260,10 @@ def test_rows_of_every_place_are_exported_once(stores: Opener, tmp_path: Path, s
     for place, part in (("base", rows[:20]), ("generation", rows[15:30]), ("memtable", rows[25:])):
         store.add({**row, "note": "old"} for row in part[-3:])
         store.add(part)
-        move(store, place)
+        if place != "memtable":
+            store.flush()
+        if place == "base":
+            store.merge()
     store.delete([rows[0]["id"], rows[22]["id"]])
     expected = [row for row in rows if row["n"] not in (0, 22)]
     file = tmp_path / f"rows{suffix}"
@@ -550,7 +553,7 @@ def test_progress_that_raises(stores: Opener, tmp_path: Path) -> None:
         if done.rows == 6:
             raise RuntimeError("stop")
 
-    with pytest.raises(RuntimeError, match="^stop$") as caught:
+    with pytest.raises(RuntimeError, match="stop") as caught:
         store.import_(file, progress=stop)
     assert caught.value.__notes__ == [f"6 rows of `{file}` are durable; import_(…, skip=6) goes on behind them"]
     assert rows_of(store) == numbered(6)
@@ -570,11 +573,11 @@ def test_an_export_that_broke_off_leaves_the_old_file(stores: Opener, tmp_path: 
         assert len(list(directory.iterdir())) == 1 + file.exists(), "something is being written"
         raise RuntimeError("stop")
 
-    with pytest.raises(RuntimeError, match="^stop$"):
+    with pytest.raises(RuntimeError, match="stop"):
         store.export(file, progress=stop)
     assert list(directory.iterdir()) == []
     file.write_bytes(b"old")
-    with pytest.raises(RuntimeError, match="^stop$"):
+    with pytest.raises(RuntimeError, match="stop"):
         store.export(file, progress=stop)
     assert list(directory.iterdir()) == [file]
     assert file.read_bytes() == b"old"
@@ -704,9 +707,12 @@ def test_a_cancelled_import_goes_on(path: Path, tmp_path: Path) -> None:
 
     async def cancelled() -> int:
         async with AsyncGenericStore.open(path, SCHEMA, read="latest") as store:
-            importing = asyncio.ensure_future(
-                store.import_(file, progress=lambda done: importing.cancel() and None if done.rows == 9 else None)
-            )
+
+            def stop(done: TransferProgress) -> None:
+                if done.rows == 9:
+                    importing.cancel()
+
+            importing = asyncio.ensure_future(store.import_(file, progress=stop))
             with pytest.raises(asyncio.CancelledError):
                 await importing
             durable = await store.count()
@@ -727,12 +733,18 @@ def test_the_loop_goes_on_meanwhile(path: Path, tmp_path: Path, monkeypatch: pyt
         nonlocal told
         loop = asyncio.get_running_loop()
 
-        def slow(*arguments: Any) -> Any:
+        def slow(
+            path: str,
+            format: TransferFormat,
+            lines: Lines,
+            columns: Mapping[str, str] | None,
+            skip: _formats.Skip,
+        ) -> Iterator[_formats.Chunk]:
             nonlocal told
             # Ends only if the loop runs while a file is read.
             asyncio.run_coroutine_threadsafe(other(), loop).result(timeout=60)
             told = True
-            return read(*arguments)
+            return read(path, format, lines, columns, skip)
 
         async def other() -> None:
             reading.set()
@@ -770,13 +782,10 @@ def test_memory_is_bounded(path: Path, tmp_path: Path, suffix: str) -> None:
     GenericStore.open(path, {"id": "string", "data": "binary"}, seal_on_add=True, gc_grace=0).close()
     count, size = 1_200, 256 << 10
     file = tmp_path / f"rows{suffix}"
-    schema = pa.schema({"id": pa.string(), "data": pa.binary()})
-    # One row group of 300 MB.
     with GenericStore.open(tmp_path / "big", {"id": "string", "data": "binary"}, read="latest") as big:
         for start in range(0, count, 100):
             big.add({"id": f"r{n}", "data": os.urandom(size)} for n in range(start, start + 100))
         big.export(file)
-    del schema
     total = count * size
     rows, grown = map(int, run(MEASURE, "import", path, file).out.split())
     assert rows == count
