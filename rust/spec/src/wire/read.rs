@@ -8,9 +8,9 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::value::RawValue;
 
-use super::{Misfit, text};
+use super::{Misfit, decimal, text};
 use crate::error::{Error, Result};
-use crate::members::{Members, kind};
+use crate::members::{Key, Members, kind};
 use crate::schema::{ColumnSpec, ColumnType, SchemaSpec};
 use crate::value::Value;
 
@@ -121,9 +121,17 @@ fn value<'a>(raw: &'a RawValue, column_type: &ColumnType) -> Result<Value<'a>, M
     }
     match column_type {
         ColumnType::String { .. } => string(raw).map(Value::Str),
-        ColumnType::Int32 | ColumnType::Int64 => integer(raw).map(Value::Int),
+        ColumnType::Int8
+        | ColumnType::Int16
+        | ColumnType::Int32
+        | ColumnType::Int64
+        | ColumnType::UInt8
+        | ColumnType::UInt16
+        | ColumnType::UInt32
+        | ColumnType::UInt64 => integer(raw).map(Value::Int),
         ColumnType::Float32 if is_number(raw) => float32(raw).map(|float| Value::Float(float.into())),
-        ColumnType::Float32 | ColumnType::Float64 => float64(raw).map(Value::Float),
+        ColumnType::Float16 if is_integer(raw) && !is_exact(raw, 11) => Err(inexact(raw, "float16")),
+        ColumnType::Float16 | ColumnType::Float32 | ColumnType::Float64 => float64(raw).map(Value::Float),
         ColumnType::Bool => match raw.get() {
             "true" => Ok(Value::Bool(true)),
             "false" => Ok(Value::Bool(false)),
@@ -133,9 +141,16 @@ fn value<'a>(raw: &'a RawValue, column_type: &ColumnType) -> Result<Value<'a>, M
             let micros = text::read_timestamp(&string(raw)?, *utc)?;
             Ok(Value::Timestamp { micros, aware: *utc })
         }
+        ColumnType::Date => text::read_date(&string(raw)?).map(Value::Date),
+        ColumnType::Decimal { scale, .. } => {
+            let text = if is_number(raw) { Cow::Borrowed(raw.get()) } else { string(raw)? };
+            Ok(Value::Decimal { unscaled: decimal::read(&text, *scale)?, scale: *scale })
+        }
+        ColumnType::Json => Ok(Value::Json(Cow::Borrowed(raw.get()))),
         ColumnType::Binary { .. } => bytes(raw),
         ColumnType::Vector { .. } => vector(raw),
         ColumnType::List { item } => list(raw, |element| value(element, item)).map(Value::List),
+        ColumnType::Struct { fields } => structure(raw, &fields.0).map(Value::Struct),
     }
 }
 
@@ -178,7 +193,7 @@ fn float64(raw: &RawValue) -> Result<f64, Misfit> {
     if !float.is_finite() {
         return Err(too_large(raw, "float64", f64::MAX));
     }
-    if is_integer(raw) && !is_exact(raw, float) { Err(inexact(raw, "float64")) } else { Ok(float) }
+    if is_integer(raw) && !is_exact(raw, f64::MANTISSA_DIGITS) { Err(inexact(raw, "float64")) } else { Ok(float) }
 }
 
 fn float32(raw: &RawValue) -> Result<f32, Misfit> {
@@ -189,13 +204,15 @@ fn float32(raw: &RawValue) -> Result<f32, Misfit> {
     if !float.is_finite() {
         return Err(too_large(raw, "float32", f32::MAX.into()));
     }
-    if is_integer(raw) && !is_exact(raw, float.into()) { Err(inexact(raw, "float32")) } else { Ok(float) }
+    if is_integer(raw) && !is_exact(raw, f32::MANTISSA_DIGITS) { Err(inexact(raw, "float32")) } else { Ok(float) }
 }
 
-/// Whether `float` is exactly the integer. The way back saturates, so floats beyond i128 are no proof.
-fn is_exact(raw: &RawValue, float: f64) -> bool {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "checked by the way back")]
-    raw.get().parse::<i128>().is_ok_and(|int| float < i128::MAX as f64 && float as i128 == int)
+/// Whether a float of so many significant bits is exactly the integer.
+fn is_exact(raw: &RawValue, bits: u32) -> bool {
+    raw.get().parse::<i128>().is_ok_and(|int| {
+        let magnitude = int.unsigned_abs();
+        magnitude == 0 || u128::BITS - magnitude.leading_zeros() - magnitude.trailing_zeros() <= bits
+    })
 }
 
 fn bytes(raw: &RawValue) -> Result<Value<'static>, Misfit> {
@@ -229,6 +246,25 @@ fn list<'a, T>(raw: &'a RawValue, item: impl Fn(&'a RawValue) -> Result<T, Misfi
     elements.into_iter().enumerate().map(item).collect()
 }
 
+fn structure<'a>(raw: &'a RawValue, fields: &[ColumnSpec]) -> Result<Vec<(Cow<'a, str>, Value<'a>)>, Misfit> {
+    if kind(raw) != "an object" {
+        return Err(wrong_type(raw));
+    }
+    let Members(members) = serde_json::from_str(raw.get()).map_err(|_| wrong_type(raw))?;
+    let mut cells: Vec<(Cow<'a, str>, Value<'a>)> = Vec::with_capacity(members.len().min(fields.len()));
+    for (Key(name), raw) in members {
+        let Some(field) = fields.iter().find(|field| field.name == *name) else {
+            return Err(Misfit::WrongType(format!("an object with the unknown field `{name}`")));
+        };
+        if cells.iter().any(|(given, _)| *given == name) {
+            return Err(Misfit::WrongType(format!("an object that gives field `{name}` twice")));
+        }
+        let cell = value(raw, &field.column_type).map_err(|misfit| misfit.in_field(&name))?;
+        cells.push((name, cell));
+    }
+    Ok(cells)
+}
+
 #[cold]
 fn wrong_type(raw: &RawValue) -> Misfit {
     Misfit::WrongType(match kind(raw) {
@@ -252,14 +288,27 @@ fn inexact(raw: &RawValue, type_name: &str) -> Misfit {
 fn expectation(column_type: &ColumnType) -> String {
     let takes = match column_type {
         ColumnType::String { .. } => "a string",
-        ColumnType::Int32 | ColumnType::Int64 => "a number without fraction and exponent",
-        ColumnType::Float32 | ColumnType::Float64 => "a number, `\"NaN\"`, `\"Infinity\"` or `\"-Infinity\"`",
+        ColumnType::Int8
+        | ColumnType::Int16
+        | ColumnType::Int32
+        | ColumnType::Int64
+        | ColumnType::UInt8
+        | ColumnType::UInt16
+        | ColumnType::UInt32
+        | ColumnType::UInt64 => "a number without fraction and exponent",
+        ColumnType::Float16 | ColumnType::Float32 | ColumnType::Float64 => {
+            "a number, `\"NaN\"`, `\"Infinity\"` or `\"-Infinity\"`"
+        }
         ColumnType::Bool => "`true` or `false`",
         ColumnType::Timestamp { utc: true } => "a string with an offset such as `\"2026-01-31T12:00:00Z\"`",
         ColumnType::Timestamp { utc: false } => "a string without offset such as `\"2026-01-31T12:00:00\"`",
+        ColumnType::Date => "a string such as `\"2026-01-31\"`",
+        ColumnType::Decimal { .. } => "a string such as `\"1.50\"`",
+        ColumnType::Json => "any JSON value",
         ColumnType::Binary { .. } => "a string of base64",
         ColumnType::Vector { .. } => "a list of numbers",
         ColumnType::List { .. } => "a list",
+        ColumnType::Struct { .. } => "an object of the fields",
     };
     format!("{}: {takes}", column_type.describe())
 }

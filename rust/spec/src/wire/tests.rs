@@ -7,11 +7,22 @@ use proptest::prelude::*;
 
 use super::{RowReader, RowWriter};
 use crate::error::Error;
-use crate::schema::{ColumnSpec, ColumnType, Metric, SchemaSpec};
+use crate::schema::{ColumnSpec, ColumnType, Fields, Metric, SchemaSpec};
 use crate::value::Value;
 
 const MIN_MICROS: i64 = -62_135_596_800_000_000;
 const MAX_MICROS: i64 = 253_402_300_799_999_999;
+const MIN_DAYS: i32 = -719_162;
+const MAX_DAYS: i32 = 2_932_896;
+const MAX_UNSCALED: i128 = 10i128.pow(38) - 1;
+
+const DECIMAL: &str = r#"{"type":"decimal","precision":10,"scale":2}"#;
+const POINT: &str = r#"{"type":"struct","fields":{"x":"float32","at":"timestamp"}}"#;
+
+fn point() -> Value<'static> {
+    let at = Value::Timestamp { micros: 0, aware: true };
+    Value::Struct(vec![("x".into(), Value::Float(0.1f32.into())), ("at".into(), at)])
+}
 
 fn schema(declarations: &str) -> SchemaSpec {
     SchemaSpec::parse(&format!(r#"{{"id":"string",{declarations}}}"#)).unwrap()
@@ -54,6 +65,9 @@ fn same(one: &Value<'_>, other: &Value<'_>) -> bool {
         (Value::List(one), Value::List(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(a, b)| same(a, b))
         }
+        (Value::Struct(one), Value::Struct(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.0 == b.0 && same(&a.1, &b.1))
+        }
         _ => one == other,
     }
 }
@@ -61,23 +75,49 @@ fn same(one: &Value<'_>, other: &Value<'_>) -> bool {
 fn scalar_type() -> impl Strategy<Value = ColumnType> {
     prop_oneof![
         any::<bool>().prop_map(|large| ColumnType::String { large }),
-        Just(ColumnType::Int32),
-        Just(ColumnType::Int64),
-        Just(ColumnType::Float32),
-        Just(ColumnType::Float64),
+        prop::sample::select(vec![
+            ColumnType::Int8,
+            ColumnType::Int16,
+            ColumnType::Int32,
+            ColumnType::Int64,
+            ColumnType::UInt8,
+            ColumnType::UInt16,
+            ColumnType::UInt32,
+            ColumnType::UInt64,
+        ]),
+        prop::sample::select(vec![ColumnType::Float16, ColumnType::Float32, ColumnType::Float64]),
         Just(ColumnType::Bool),
         any::<bool>().prop_map(|utc| ColumnType::Timestamp { utc }),
+        Just(ColumnType::Date),
+        (1u8..=38)
+            .prop_flat_map(|precision| (Just(precision), 0..=precision))
+            .prop_map(|(precision, scale)| ColumnType::Decimal { precision, scale }),
         Just(ColumnType::Binary { blob: false }),
     ]
 }
 
+fn struct_type() -> impl Strategy<Value = ColumnType> {
+    vec((any_text(), scalar_type()), 1..4).prop_map(|fields| ColumnType::Struct { fields: Fields(named(fields)) })
+}
+
 fn column_type() -> impl Strategy<Value = ColumnType> {
     prop_oneof![
-        4 => scalar_type(),
+        6 => scalar_type(),
         1 => Just(ColumnType::Binary { blob: true }),
+        1 => Just(ColumnType::Json),
         1 => (1u32..5).prop_map(|dim| ColumnType::Vector { dim, metric: Metric::L2 }),
-        2 => scalar_type().prop_map(|item| ColumnType::List { item: Box::new(item) }),
+        1 => struct_type(),
+        2 => prop_oneof![scalar_type(), struct_type()].prop_map(|item| ColumnType::List { item: Box::new(item) }),
     ]
+}
+
+/// Columns of any names that a schema takes.
+fn named(columns: Vec<(String, ColumnType)>) -> Vec<ColumnSpec> {
+    let column = |(n, (name, column_type)): (usize, (String, ColumnType))| {
+        let legal: String = name.chars().filter(|c| !c.is_control() && *c != '.').collect();
+        ColumnSpec { name: format!("c{n}{legal}"), column_type, nullable: true }
+    };
+    columns.into_iter().enumerate().map(column).collect()
 }
 
 fn any_f64() -> impl Strategy<Value = f64> {
@@ -110,20 +150,37 @@ fn any_text() -> impl Strategy<Value = String> {
 fn cell(column_type: &ColumnType) -> BoxedStrategy<Value<'static>> {
     match column_type.clone() {
         ColumnType::String { .. } => any_text().prop_map(|text| Value::Str(text.into())).boxed(),
-        ColumnType::Int32 => any::<i32>().prop_map(|int| Value::Int(int.into())).boxed(),
-        ColumnType::Int64 => prop_oneof![any::<i64>().prop_map(i128::from), any::<i128>()].prop_map(Value::Int).boxed(),
+        ColumnType::Int8
+        | ColumnType::Int16
+        | ColumnType::Int32
+        | ColumnType::Int64
+        | ColumnType::UInt8
+        | ColumnType::UInt16
+        | ColumnType::UInt32
+        | ColumnType::UInt64 => {
+            prop_oneof![any::<u64>().prop_map(i128::from), any::<i128>()].prop_map(Value::Int).boxed()
+        }
         ColumnType::Float32 => prop_oneof![
             any_f32().prop_map(|float| Value::Float(float.into())),
             any::<u64>().prop_map(|bits| Value::Float(f64::from_bits(bits | 0x7ff0_0000_0000_0001))),
         ]
         .boxed(),
-        ColumnType::Float64 => any_f64().prop_map(Value::Float).boxed(),
+        ColumnType::Float16 | ColumnType::Float64 => any_f64().prop_map(Value::Float).boxed(),
         ColumnType::Bool => any::<bool>().prop_map(Value::Bool).boxed(),
         ColumnType::Timestamp { utc } => {
             prop_oneof![MIN_MICROS..=MAX_MICROS, (-1_000i64..1_000).prop_map(|seconds| seconds * 1_000_000)]
                 .prop_map(move |micros| Value::Timestamp { micros, aware: utc })
                 .boxed()
         }
+        ColumnType::Date => (MIN_DAYS..=MAX_DAYS).prop_map(Value::Date).boxed(),
+        ColumnType::Decimal { scale, .. } => {
+            let unscaled = prop_oneof![any::<i64>().prop_map(i128::from), -999i128..999, -MAX_UNSCALED..=MAX_UNSCALED];
+            unscaled.prop_map(move |unscaled| Value::Decimal { unscaled, scale }).boxed()
+        }
+        ColumnType::Json => any_json()
+            .prop_filter("null is no cell", |json| json != "null")
+            .prop_map(|json| Value::Json(json.into()))
+            .boxed(),
         ColumnType::Binary { .. } => vec(any::<u8>(), 0..12).prop_map(|bytes| Value::Bytes(bytes.into())).boxed(),
         ColumnType::Vector { dim, .. } => {
             vec(any_f32(), dim as usize).prop_map(|floats| Value::Vector(floats.into())).boxed()
@@ -131,18 +188,42 @@ fn cell(column_type: &ColumnType) -> BoxedStrategy<Value<'static>> {
         ColumnType::List { item } => {
             vec(prop_oneof![1 => Just(Value::Null), 4 => cell(&item)], 0..5).prop_map(Value::List).boxed()
         }
+        ColumnType::Struct { fields } => {
+            let field = |field: &ColumnSpec| {
+                let name: Cow<'static, str> = Cow::Owned(field.name.clone());
+                prop_oneof![1 => Just(Value::Null), 4 => cell(&field.column_type)]
+                    .prop_map(move |value| (name.clone(), value))
+            };
+            fields.0.iter().map(field).collect::<Vec<_>>().prop_map(Value::Struct).boxed()
+        }
     }
+}
+
+/// JSON in the spelling of anybody, on one line.
+fn any_json() -> BoxedStrategy<String> {
+    let leaf = prop_oneof![
+        prop::sample::select(vec!["null", "true", "-0", "1.50", "1E400", r#""\/\u00e9\ud83d\ude00""#])
+            .prop_map(str::to_owned),
+        any::<i128>().prop_map(|int| int.to_string()),
+        any_text().prop_map(|text| serde_json::Value::from(text).to_string()),
+    ];
+    let nested = leaf.prop_recursive(3, 12, 3, |inner| {
+        let key = any_text().prop_map(|text| serde_json::Value::from(text).to_string());
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(|items| format!("[ {} ]", items.join(" ,\t"))),
+            vec((key, inner), 0..3).prop_map(|members| {
+                let members: Vec<_> = members.into_iter().map(|(key, value)| format!("{key}: {value}")).collect();
+                format!("{{{}}}", members.join(", "))
+            }),
+        ]
+    });
+    nested.boxed()
 }
 
 /// A schema with a row of it, in which any cell may be null.
 fn schema_and_row() -> impl Strategy<Value = (SchemaSpec, Vec<Value<'static>>)> {
     vec((any_text(), column_type()), 0..8).prop_flat_map(|columns| {
-        let named = |(n, (name, column_type)): (usize, (String, ColumnType))| {
-            // Any name that a schema takes.
-            let legal: String = name.chars().filter(|c| !c.is_control() && *c != '.').collect();
-            ColumnSpec { name: format!("c{n}{legal}"), column_type, nullable: true }
-        };
-        let mut columns: Vec<_> = columns.into_iter().enumerate().map(named).collect();
+        let mut columns = named(columns);
         let id = ColumnSpec { name: "id".into(), column_type: ColumnType::String { large: false }, nullable: false };
         columns.push(id);
         let cells = columns.iter().map(|column| prop_oneof![1 => Just(Value::Null), 4 => cell(&column.column_type)]);
@@ -234,6 +315,22 @@ fn cells_have_the_documented_forms() {
             r#"[0.10000000149011612,"NaN:fff8000000000000"]"#,
         ),
         (r#""string""#, Value::Null, "null"),
+        (r#""uint64""#, Value::Int(u64::MAX.into()), "18446744073709551615"),
+        (r#""float16""#, Value::Float(0.099_975_585_937_5), "0.0999755859375"),
+        (r#""date""#, Value::Date(-1), r#""1969-12-31""#),
+        (r#""date""#, Value::Date(MIN_DAYS), r#""0001-01-01""#),
+        (r#""date""#, Value::Date(MAX_DAYS), r#""9999-12-31""#),
+        (DECIMAL, Value::Decimal { unscaled: 150, scale: 2 }, r#""1.50""#),
+        (DECIMAL, Value::Decimal { unscaled: -5, scale: 2 }, r#""-0.05""#),
+        (DECIMAL, Value::Decimal { unscaled: -7, scale: 0 }, r#""-7""#),
+        (r#""json""#, Value::Json("{\"b\":\r\n 1e400,\t\"a\": \"\\n\"}\n".into()), r#"{"b": 1e400,	"a": "\n"}"#),
+        (POINT, point(), r#"{"x":0.1,"at":"1970-01-01T00:00:00Z"}"#),
+        (
+            &format!(r#"{{"type":"list","item":{POINT}}}"#),
+            Value::List(vec![point(), Value::Null]),
+            r#"[{"x":0.1,"at":"1970-01-01T00:00:00Z"},null]"#,
+        ),
+        (r#"{"type":"vector","dim":1,"dtype":"float16"}"#, Value::Vector(vec![0.5].into()), "[0.5]"),
     ] {
         assert_eq!(written(declaration, value), text, "{declaration}");
     }
@@ -273,6 +370,19 @@ fn reading_is_tolerant_where_nothing_is_lost() {
         (r#"{"type":"vector","dim":2}"#, "[ 1 , 0.5 ]", Value::Vector(vec![1.0, 0.5].into())),
         (r#"{"type":"vector","dim":2}"#, "[1,null]", Value::List(vec![Value::Float(1.0), Value::Null])),
         (r#"{"type":"list","item":"string"}"#, "[]", Value::List(vec![])),
+        (r#""float16""#, "2048", Value::Float(2048.0)),
+        (r#""float16""#, "-0", Value::Float(-0.0)),
+        (DECIMAL, r#""+1""#, Value::Decimal { unscaled: 100, scale: 2 }),
+        (DECIMAL, r#""0.500""#, Value::Decimal { unscaled: 50, scale: 2 }),
+        (DECIMAL, r#""15E-1""#, Value::Decimal { unscaled: 150, scale: 2 }),
+        (DECIMAL, r#""-1E+2""#, Value::Decimal { unscaled: -10_000, scale: 2 }),
+        (DECIMAL, r#""-0""#, Value::Decimal { unscaled: 0, scale: 2 }),
+        (DECIMAL, "12345678.90", Value::Decimal { unscaled: 1_234_567_890, scale: 2 }),
+        (DECIMAL, r#""0e999999999""#, Value::Decimal { unscaled: 0, scale: 2 }),
+        (r#""json""#, r#"[ 1,{"b" :1e400,"b":2} ]"#, Value::Json(r#"[ 1,{"b" :1e400,"b":2} ]"#.into())),
+        (r#""json""#, "null", Value::Null),
+        (POINT, r#"{"x":null}"#, Value::Struct(vec![("x".into(), Value::Null)])),
+        (POINT, "{}", Value::Struct(vec![])),
     ] {
         let read = read(declaration, json).unwrap();
         assert!(same(&read, &value), "{read:?} is not {value:?}");
@@ -320,6 +430,27 @@ fn what_does_not_fit_is_refused_with_its_place() {
         (r#""binary""#, "[1]", "got a list"),
         (r#"{"type":"vector","dim":2}"#, r#"[1,"x"]"#, r#"got a string: `"x"` at index 1"#),
         (r#"{"type":"vector","dim":2}"#, "[16777217,1]", "at index 0: the integer `16777217` is not exact"),
+        (r#""float16""#, "2049", "the integer `2049` is not exact in float16"),
+        (r#""date""#, r#""2026-02-30""#, "got text: `2026-02-30`"),
+        (r#""date""#, r#""2026-01-31T00:00:00""#, "got text"),
+        (r#""date""#, r#""+10000-01-01""#, "years 1 to 9999"),
+        (r#""date""#, "0", "got a number"),
+        (DECIMAL, r#""1.005""#, "`1.005` has more than 2 digits behind the point"),
+        (DECIMAL, r#""1e-3""#, "has more than 2 digits behind the point"),
+        (DECIMAL, r#""1e-999999999999""#, "has more than 2 digits behind the point"),
+        (DECIMAL, r#""1e40""#, "has too many digits"),
+        (DECIMAL, r#""1e9223372036854775807""#, "has too many digits"),
+        (DECIMAL, r#""1e99999999999999999999""#, "got text"),
+        (DECIMAL, r#""NaN""#, "got text: `NaN`"),
+        (DECIMAL, r#""""#, "got text"),
+        (DECIMAL, r#"".""#, "got text"),
+        (DECIMAL, r#""1_0""#, "got text"),
+        (DECIMAL, "true", "got a truth value"),
+        (POINT, "[]", "got a list"),
+        (POINT, r#"{"y":1}"#, "got an object with the unknown field `y`"),
+        (POINT, r#"{"x":1,"x":1}"#, "got an object that gives field `x` twice"),
+        (POINT, r#"{"x":"a"}"#, r#"got a string: `"a"` in field `x`"#),
+        (POINT, r#"{"x":1e39}"#, "in field `x`: `1e39` does not fit float32"),
         (list, "{}", "got an object"),
         (list, "[1,[2]]", "got a list at index 1"),
     ] {
@@ -356,12 +487,17 @@ fn text_that_is_no_row_is_refused() {
 
 #[test]
 fn a_moment_without_text_is_an_error() {
-    let spec = schema(r#""at":"timestamp""#);
+    let spec = schema(r#""at":"timestamp","day":"date""#);
     let columns = || spec.columns().iter().map(|column| (column.name.as_str(), &column.column_type));
     for micros in [MIN_MICROS - 1, MAX_MICROS + 1, i64::MIN, i64::MAX] {
         let cells = [Value::Str("a".into()), Value::Timestamp { micros, aware: true }];
         let error = RowWriter::new(columns()).write(5, cells, &mut String::new()).unwrap_err();
         assert!(matches!(&error, Error::OutOfRange { row: 5, column, .. } if column == "at"), "{error}");
+    }
+    for days in [MIN_DAYS - 1, MAX_DAYS + 1, i32::MIN, i32::MAX] {
+        let cells = [Value::Str("a".into()), Value::Null, Value::Date(days)];
+        let error = RowWriter::new(columns()).write(5, cells, &mut String::new()).unwrap_err();
+        assert!(matches!(&error, Error::OutOfRange { row: 5, column, .. } if column == "day"), "{error}");
     }
 }
 

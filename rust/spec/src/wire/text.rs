@@ -1,9 +1,9 @@
-//! Moments and special floats as text, and back.
+//! Days, moments and special floats as text, and back.
 //!
 //! Only the years 1 to 9999 are written and read: every reader, Python's `datetime` among them, can show them.
 //! Text is never rounded to microseconds.
 
-use chrono::{DateTime, Datelike, FixedOffset, NaiveDateTime, Timelike};
+use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, Timelike};
 
 use super::Misfit;
 use super::write::push_shown;
@@ -12,6 +12,8 @@ use super::write::push_shown;
 pub(super) const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
 /// The same of float32.
 pub(super) const NAN_BITS_F32: u32 = 0x7fc0_0000;
+/// From the first day of the year 1, which counts as 1, to 1970-01-01.
+const DAYS_TO_1970: i32 = 719_163;
 /// Most characters of a text that are repeated in an error.
 const SHOWN_CHARS: usize = 40;
 
@@ -29,6 +31,26 @@ pub(super) fn push_timestamp(micros: i64, aware: bool, out: &mut String) -> Resu
     }
     out.push_str(if aware { "Z\"" } else { "\"" });
     Ok(())
+}
+
+/// Appends the day `days` after 1970-01-01 in quotes.
+pub(super) fn push_date(days: i32, out: &mut String) -> Result<(), Misfit> {
+    let date = NaiveDate::from_num_days_from_ce_opt(days.saturating_add(DAYS_TO_1970));
+    let date = date
+        .filter(|date| (1..=9999).contains(&date.year()))
+        .ok_or_else(|| Misfit::OutOfRange(format!("`{days}` days since 1970 lie outside of the years 1 to 9999")))?;
+    push_shown(format_args!("\"{:04}-{:02}-{:02}\"", date.year(), date.month(), date.day()), out);
+    Ok(())
+}
+
+/// The days since 1970-01-01 of an ISO 8601 date.
+pub(super) fn read_date(text: &str) -> Result<i32, Misfit> {
+    let date = NaiveDate::parse_from_str(text, "%Y-%m-%d");
+    let date = date.map_err(|_| Misfit::WrongType(format!("text: {}", shown(text))))?;
+    if !(1..=9999).contains(&date.year()) {
+        return Err(Misfit::OutOfRange(format!("{} lies outside of the years 1 to 9999", shown(text))));
+    }
+    Ok(date.num_days_from_ce() - DAYS_TO_1970)
 }
 
 /// The microseconds of an RFC 3339 text with an offset (`aware`), or of an ISO 8601 text without one.

@@ -1,11 +1,12 @@
 //! Rows as JSON text.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Misfit, text};
+use super::{Misfit, decimal, text};
 use crate::error::{Error, Result};
 use crate::schema::ColumnType;
 use crate::value::{Value, to_f32};
@@ -38,7 +39,7 @@ impl<'a> RowWriter<'a> {
     /// none behind it. `row` is its index for an error, which leaves a part of the row in `out`.
     ///
     /// # Errors
-    /// `OutOfRange` for a moment outside of the years 1 to 9999, which has no such text.
+    /// `OutOfRange` for a moment or a day outside of the years 1 to 9999, which has no such text.
     pub fn write<'v>(&self, row: usize, cells: impl IntoIterator<Item = Value<'v>>, out: &mut String) -> Result<()> {
         let mut separator = '{';
         for (column, cell) in self.columns.iter().zip(cells) {
@@ -63,6 +64,9 @@ fn push(value: &Value<'_>, column_type: &ColumnType, out: &mut String) -> Result
         Value::Int(int) => push_shown(format_args!("{int}"), out),
         Value::Float(float) => push_float(*float, column_type, out),
         Value::Str(text) => push_text(text, out),
+        Value::Date(days) => text::push_date(*days, out)?,
+        Value::Decimal { unscaled, scale } => decimal::push(*unscaled, *scale, out),
+        Value::Json(json) => push_json(json, out),
         Value::Bytes(bytes) => {
             out.push('"');
             STANDARD.encode_string(bytes, out);
@@ -77,8 +81,31 @@ fn push(value: &Value<'_>, column_type: &ColumnType, out: &mut String) -> Result
             let item_type = if let ColumnType::List { item } = column_type { item } else { &ColumnType::Float32 };
             push_list(items.iter(), out, |item, out| push(item, item_type, out))?;
         }
+        Value::Struct(fields) => push_struct(fields, column_type, out)?,
     }
     Ok(())
+}
+
+fn push_struct(fields: &[(Cow<'_, str>, Value<'_>)], column_type: &ColumnType, out: &mut String) -> Result<(), Misfit> {
+    let declared = if let ColumnType::Struct { fields } = column_type { fields.0.as_slice() } else { &[] };
+    let mut separator = '{';
+    for (name, value) in fields {
+        out.push(separator);
+        separator = ',';
+        push_text(name, out);
+        out.push(':');
+        // The type matters to floats alone; a field that is not declared is the reader's to refuse.
+        let field = declared.iter().find(|field| field.name == *name);
+        let field_type = field.map_or(&ColumnType::Float64, |field| &field.column_type);
+        push(value, field_type, out).map_err(|misfit| misfit.in_field(name))?;
+    }
+    out.push_str(if separator == '{' { "{}" } else { "}" });
+    Ok(())
+}
+
+/// Appends JSON as it is, on one line: in strings, line breaks are escaped already.
+fn push_json(json: &str, out: &mut String) {
+    out.extend(json.split(['\n', '\r']));
 }
 
 fn push_list<T>(
