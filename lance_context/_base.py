@@ -9,12 +9,13 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 from lance_context import _lifecycle
+from lance_context._html import store_html
 from lance_context._native import Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
-from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration
+from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration, StoreStats
 
 DEFAULT_MAINTENANCE = MaintenanceOptions()
 
@@ -59,6 +60,7 @@ def query(
     filter: str | Mapping[str, object] | None = None,
     params: Mapping[str, object] | None = None,
     columns: Sequence[str] | None = None,
+    order_by: str | Sequence[str] | None = None,
     limit: int | None = None,
     offset: int | None = None,
     after: str | None = None,
@@ -69,6 +71,7 @@ def query(
         filter=filter,
         params=params,
         columns=column_names(columns),
+        order_by=[order_by] if isinstance(order_by, str) else order_by and list(order_by),
         limit=None if limit is None else not_negative("limit", limit),
         offset=0 if offset is None else not_negative("offset", offset),
         after=after,
@@ -118,12 +121,14 @@ class BaseStore:
     _native: Store
     _read: ReadMode
     _warned: bool
+    _stats: StoreStats | None
 
     def __init__(self, native: Store, read: ReadMode) -> None:
         self._native = native
         _lifecycle.track(native)
         self._read = read
         self._warned = False
+        self._stats = None
 
     @property
     def uri(self) -> str:
@@ -149,6 +154,16 @@ class BaseStore:
     def __repr__(self) -> str:
         closed = ", closed" if self.closed else ""
         return f"<{type(self).__name__} {self.uri!r}{closed}>"
+
+    def _repr_html_(self) -> str:
+        """Shows the handle in a notebook: what it is, its columns, and the counters that `stats` read last. No I/O."""
+        schema = {} if self.closed else self.schema()
+        return store_html(repr(self), schema, self._native.unsealed_rows, self._stats)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} holds files and threads and cannot be pickled; pass its uri, and open the store where it is used"
+        )
 
     def __del__(self) -> None:
         if not self._native.closed and not sys.is_finalizing():

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from lance_context._base import (
     DEFAULT_MAINTENANCE,
@@ -23,6 +23,7 @@ from lance_context._base import (
 )
 from lance_context._native import Query, RecordBatch, Store
 from lance_context._opening import Opening
+from lance_context._tables import arrow_table, pandas_frame, polars_frame
 from lance_context._transfer import Export, Import, in_thread
 from lance_context.types import (
     AddResult,
@@ -41,6 +42,11 @@ from lance_context.types import (
     TransferFormat,
     TransferProgress,
 )
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 
 class AsyncGenericStore(BaseStore):
@@ -146,13 +152,23 @@ class AsyncGenericStore(BaseStore):
         filter: str | Mapping[str, object] | None = None,
         params: Mapping[str, object] | None = None,
         columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
         limit: int | None = None,
         offset: int | None = None,
         after: str | None = None,
         read: ReadMode | None = None,
     ) -> builtins.list[Row]:
         """Async form of `GenericStore.list`."""
-        asked = query(filter=filter, params=params, columns=columns, limit=limit, offset=offset, after=after, read=read)
+        asked = query(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
         rows = await self._native.list_rows_async(asked)
         if not rows:
             self._saw_nothing(read)
@@ -200,6 +216,81 @@ class AsyncGenericStore(BaseStore):
         """Async form of `GenericStore.batches`. The rows are those of the moment when the loop begins."""
         return _batches(self._native, query(filter=filter, params=params, columns=columns, read=read))
 
+    async def to_arrow(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> pyarrow.Table:
+        """Async form of `GenericStore.to_arrow`."""
+        asked = query(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return arrow_table(await self._native.table_async(asked))
+
+    async def to_pandas(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> pandas.DataFrame:
+        """Async form of `GenericStore.to_pandas`. The frame is made in a thread."""
+        table = await self.to_arrow(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return await in_thread(pandas_frame, table)
+
+    async def to_polars(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> polars.DataFrame:
+        """Async form of `GenericStore.to_polars`. The frame is made in a thread."""
+        table = await self.to_arrow(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return await in_thread(polars_frame, table)
+
     async def count(
         self,
         filter: str | Mapping[str, object] | None = None,
@@ -225,7 +316,8 @@ class AsyncGenericStore(BaseStore):
 
     async def stats(self) -> StoreStats:
         """Async form of `GenericStore.stats`."""
-        return StoreStats(**await self._native.stats_async())
+        self._stats = StoreStats(**await self._native.stats_async())
+        return self._stats
 
     async def close(self) -> None:
         """Async form of `GenericStore.close`."""

@@ -53,7 +53,7 @@ class RowError(LanceContextError, ValueError):
     """A row does not fit the schema; nothing of its batch was written.
 
     Codes: ``unknown-column``, ``missing-value``, ``wrong-type``, ``out-of-range``, ``batch-too-large``,
-    ``invalid-row``.
+    ``invalid-row``, ``invalid-event``.
     """
 
 
@@ -67,32 +67,38 @@ class QueryError(LanceContextError, ValueError):
 class NotFoundError(LanceContextError, LookupError):
     """What was asked for is not there.
 
-    Codes: ``store-not-found``, ``row-not-found``.
+    Codes: ``store-not-found``, ``row-not-found``, ``item-not-found``.
     """
 
 
 class AlreadyExistsError(LanceContextError):
     """What was to be created is there already.
 
-    Codes: ``row-exists``.
+    Codes: ``row-exists``, ``item-exists``.
     """
 
 
 class ConflictError(LanceContextError):
-    """Another writer was faster."""
+    """Another writer was faster.
+
+    Codes: ``event-conflict``.
+    """
 
 
 class FencedError(ConflictError):
     """Another writer took over: it kept the store through every retry, or came between a write and its end.
 
-    Codes: ``writer-fenced``, ``write-uncertain``.
+    With ``stream-fenced`` another stream owns the item: stop this writer, do not reopen.
+
+    Codes: ``writer-fenced``, ``write-uncertain``, ``stream-fenced``.
     """
 
 
 class StateError(LanceContextError):
     """The handle cannot do this in its state, or ever.
 
-    Codes: ``closed``, ``forked``, ``runtime-stopped``, ``read-only``.
+    Codes: ``closed``, ``forked``, ``runtime-stopped``, ``read-only``, ``stream-gap``, ``item-terminal``,
+    ``config-changed``, ``repeated-position``, ``writer-order``.
     """
 
 
@@ -127,7 +133,7 @@ class UnsupportedError(LanceContextError):
 class FormatError(LanceContextError):
     """Stored data cannot be read: it is something else, damaged, or of a newer version.
 
-    Codes: ``not-a-store``, ``damaged``.
+    Codes: ``not-a-store``, ``damaged``, ``item-damaged``, ``blob-damaged``.
     """
 
 

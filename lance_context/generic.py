@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from lance_context._base import (
     DEFAULT_MAINTENANCE,
@@ -21,6 +21,7 @@ from lance_context._base import (
     seconds,
 )
 from lance_context._native import RecordBatch, Store, Stream
+from lance_context._tables import arrow_table, pandas_frame, polars_frame
 from lance_context._transfer import Export, Import
 from lance_context.types import (
     AddResult,
@@ -39,6 +40,11 @@ from lance_context.types import (
     TransferFormat,
     TransferProgress,
 )
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 
 class GenericStore(BaseStore):
@@ -330,27 +336,31 @@ class GenericStore(BaseStore):
         filter: str | Mapping[str, object] | None = None,
         params: Mapping[str, object] | None = None,
         columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
         limit: int | None = None,
         offset: int | None = None,
         after: str | None = None,
         read: ReadMode | None = None,
     ) -> builtins.list[Row]:
-        """Reads rows, ordered by ``id``.
+        """Reads rows, ordered by ``id`` or as asked.
 
         Args:
             filter: A SQL expression over the columns, or values that columns must equal.
             params: Values for ``$name`` in the expression.
             columns: The columns to read; ``id`` always comes first. By default all but blobs.
+            order_by: A column, or several; ``"-score"`` has the greatest first. Nulls come last, NaN counts as
+                greater than every number, and rows that are equal in all of them are ordered by ``id``.
             limit: At most this many rows.
             offset: How many rows of the ordered result to leave out first.
-            after: Only rows with a greater ``id``: paging that stays right while rows are added.
+            after: Only rows with a greater ``id``: paging that stays right while rows are added. Not together with
+                `order_by`.
             read: Which rows are visible; by default as the handle was opened.
 
         Returns:
             The rows.
 
         Raises:
-            QueryError: The filter, a parameter or a column cannot be understood (``invalid-query``,
+            QueryError: The filter, a parameter, a column or the order cannot be understood (``invalid-query``,
                 ``query-parameter``, ``query-column``).
             StateError: The handle is closed (``closed``, ``forked``).
             StorageError: Storage failed (``storage``).
@@ -362,7 +372,16 @@ class GenericStore(BaseStore):
             ...     store.list(filter="n >= $least", params={"least": 2}, limit=2, read="latest")
             [{'id': 'r2', 'n': 2}, {'id': 'r3', 'n': 3}]
         """
-        asked = query(filter=filter, params=params, columns=columns, limit=limit, offset=offset, after=after, read=read)
+        asked = query(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
         rows = self._native.list_rows(asked)
         if not rows:
             self._saw_nothing(read)
@@ -522,6 +541,166 @@ class GenericStore(BaseStore):
         """
         return _batches(self._native.stream(query(filter=filter, params=params, columns=columns, read=read)))
 
+    def to_arrow(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> pyarrow.Table:
+        """Reads rows as a table of pyarrow, without a copy.
+
+        Args:
+            filter: Which rows, as in `list`. By default all.
+            params: Values for ``$name`` in the expression.
+            columns: The columns to read, as in `list`.
+            order_by: What the rows are ordered by, as in `list`.
+            limit: At most this many rows.
+            offset: How many rows of the ordered result to leave out first.
+            after: Only rows with a greater ``id``.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            The table. A ``json`` column holds JSON text.
+
+        Raises:
+            QueryError: The filter, a parameter, a column or the order cannot be understood (``invalid-query``,
+                ``query-parameter``, ``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+            ImportError: pyarrow is not installed.
+
+        Example:
+            >>> with GenericStore.open("memory://doc-arrow", {"id": "string", "n": "int64"}, read="latest") as store:
+            ...     _ = store.add({"id": f"r{n}", "n": n} for n in range(3))
+            ...     store.to_arrow(order_by="-n").column("n").to_pylist()
+            [2, 1, 0]
+        """
+        asked = query(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return arrow_table(self._native.table(asked))
+
+    def to_pandas(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> pandas.DataFrame:
+        """Reads rows as a frame of pandas.
+
+        Args:
+            filter: Which rows, as in `list`. By default all.
+            params: Values for ``$name`` in the expression.
+            columns: The columns to read, as in `list`.
+            order_by: What the rows are ordered by, as in `list`.
+            limit: At most this many rows.
+            offset: How many rows of the ordered result to leave out first.
+            after: Only rows with a greater ``id``.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            The frame. Integers and bools have pandas' nullable types, so that a null changes no number; a ``json``
+            column holds JSON text.
+
+        Raises:
+            QueryError: The filter, a parameter, a column or the order cannot be understood (``invalid-query``,
+                ``query-parameter``, ``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+            ImportError: pandas or pyarrow is not installed.
+
+        Example:
+            >>> with GenericStore.open("memory://doc-pandas", {"id": "string", "n": "int64"}, read="latest") as store:
+            ...     _ = store.add({"id": f"r{n}", "n": n} for n in range(3))
+            ...     int(store.to_pandas(filter="n > 0")["n"].sum())
+            3
+        """
+        table = self.to_arrow(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return pandas_frame(table)
+
+    def to_polars(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> polars.DataFrame:
+        """Reads rows as a frame of Polars.
+
+        Args:
+            filter: Which rows, as in `list`. By default all.
+            params: Values for ``$name`` in the expression.
+            columns: The columns to read, as in `list`.
+            order_by: What the rows are ordered by, as in `list`.
+            limit: At most this many rows.
+            offset: How many rows of the ordered result to leave out first.
+            after: Only rows with a greater ``id``.
+            read: Which rows are visible; by default as the handle was opened.
+
+        Returns:
+            The frame. A ``json`` column holds JSON text.
+
+        Raises:
+            QueryError: The filter, a parameter, a column or the order cannot be understood (``invalid-query``,
+                ``query-parameter``, ``query-column``).
+            StateError: The handle is closed (``closed``, ``forked``).
+            StorageError: Storage failed (``storage``).
+            FormatError: Stored data cannot be read (``damaged``).
+            ImportError: Polars or pyarrow is not installed.
+
+        Example:
+            >>> with GenericStore.open("memory://doc-polars", {"id": "string", "n": "int64"}, read="latest") as store:
+            ...     _ = store.add({"id": f"r{n}", "n": n} for n in range(3))
+            ...     store.to_polars(limit=2)["id"].to_list()
+            ['r0', 'r1']
+        """
+        table = self.to_arrow(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return polars_frame(table)
+
     def count(
         self,
         filter: str | Mapping[str, object] | None = None,
@@ -631,7 +810,8 @@ class GenericStore(BaseStore):
             ...     store.stats().unsealed_rows
             1
         """
-        return StoreStats(**self._native.stats())
+        self._stats = StoreStats(**self._native.stats())
+        return self._stats
 
     def close(self) -> None:
         """Seals, and gives up the handle. Closing twice is fine.

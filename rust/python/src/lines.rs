@@ -108,7 +108,7 @@ fn encode(spec: &SchemaSpec, rows: &RecordBatch) -> Result<String> {
             source: None,
         })?;
         columns.push((column.name.as_str(), &column.column_type));
-        cells.push(ColumnReader::new(array.as_ref())?);
+        cells.push(ColumnReader::of(array.as_ref(), &column.column_type)?);
     }
     let writer = RowWriter::new(columns);
     let mut lines = String::new();

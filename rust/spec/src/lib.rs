@@ -5,6 +5,7 @@
 //! ([`Error`]). Nothing here does I/O: no tokio, no lance, no Arrow and no pyo3, so the engine, the
 //! server, the client and the Python package share one source for each rule.
 
+pub mod datagen;
 pub mod doctor;
 pub mod error;
 pub mod options;
@@ -21,6 +22,6 @@ pub use error::{Error, Kind, Result};
 pub use options::{
     AddResult, MaintenanceOptions, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Stats,
 };
-pub use query::{Filter, Query};
-pub use schema::{ColumnSpec, ColumnType, Metric, SchemaSpec};
+pub use query::{Filter, OrderBy, Query};
+pub use schema::{ColumnSpec, ColumnType, Fields, Metric, SchemaSpec, VectorType};
 pub use value::Value;

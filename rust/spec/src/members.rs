@@ -1,9 +1,5 @@
-//! JSON objects as lists of members.
-//!
-//! `serde_json`'s own map would drop repeated keys and the order, and its numbers are rounded. Values stay raw
-//! text until whoever wants them knows their type.
+//! Reading a JSON object without losing the order of its members or its repeated keys.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
@@ -11,10 +7,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The members of a JSON object in their order, repeated keys included.
-pub(crate) struct Members<'a>(pub Vec<(Key<'a>, &'a RawValue)>);
-
-/// A member's name, borrowed where it has no escapes.
-pub(crate) struct Key<'a>(pub Cow<'a, str>);
+pub(crate) struct Members<'a>(pub(crate) Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -35,28 +28,6 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
         }
         deserializer.deserialize_map(InOrder)
-    }
-}
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl<'de> Visitor<'de> for Name {
-            type Value = Key<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Borrowed(name)))
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Owned(name.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Name)
     }
 }
 

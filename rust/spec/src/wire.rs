@@ -22,7 +22,6 @@
 //! declared types. Whether a cell fits its column (range, nulls,
 //! length) is the codec's to say, as for cells from anywhere else.
 
-mod decimal;
 mod read;
 #[cfg(test)]
 mod tests;

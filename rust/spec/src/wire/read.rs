@@ -8,11 +8,14 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::value::RawValue;
 
-use super::{Misfit, decimal, text};
+use super::{Misfit, text};
 use crate::error::{Error, Result};
-use crate::members::{Key, Members, kind};
-use crate::schema::{ColumnSpec, ColumnType, SchemaSpec};
+use crate::members::{Members, kind};
+use crate::schema::{ColumnSpec, ColumnType, Fields, SchemaSpec};
 use crate::value::Value;
+
+/// Most levels of lists and objects in a JSON value; those of Python come no deeper.
+const MAX_JSON_DEPTH: usize = 129;
 
 /// Base64 in the standard alphabet, with padding or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -100,7 +103,7 @@ impl<'s> RowReader<'s> {
     }
 }
 
-fn object(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {
+fn object(text: &str) -> Result<Vec<(String, &RawValue)>, String> {
     let invalid = |error: serde_json::Error| {
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = error.to_string();
@@ -111,8 +114,7 @@ fn object(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {
         let raw: &RawValue = serde_json::from_str(text).map_err(invalid)?;
         return Err(format!("a row is a JSON object of column names and values, not {}", kind(raw)));
     }
-    let Members(members) = serde_json::from_str(text).map_err(invalid)?;
-    Ok(members.into_iter().map(|(key, raw)| (key.0, raw)).collect())
+    serde_json::from_str(text).map(|Members(members)| members).map_err(invalid)
 }
 
 fn value<'a>(raw: &'a RawValue, column_type: &ColumnType) -> Result<Value<'a>, Misfit> {
@@ -144,13 +146,13 @@ fn value<'a>(raw: &'a RawValue, column_type: &ColumnType) -> Result<Value<'a>, M
         ColumnType::Date => text::read_date(&string(raw)?).map(Value::Date),
         ColumnType::Decimal { scale, .. } => {
             let text = if is_number(raw) { Cow::Borrowed(raw.get()) } else { string(raw)? };
-            Ok(Value::Decimal { unscaled: decimal::read(&text, *scale)?, scale: *scale })
+            Ok(Value::Decimal { unscaled: text::read_decimal(&text, *scale)?, scale: *scale })
         }
-        ColumnType::Json => Ok(Value::Json(Cow::Borrowed(raw.get()))),
+        ColumnType::Json => json(raw),
         ColumnType::Binary { .. } => bytes(raw),
         ColumnType::Vector { .. } => vector(raw),
         ColumnType::List { item } => list(raw, |element| value(element, item)).map(Value::List),
-        ColumnType::Struct { fields } => structure(raw, &fields.0).map(Value::Struct),
+        ColumnType::Struct { fields } => structure(raw, fields).map(Value::Struct),
     }
 }
 
@@ -215,6 +217,25 @@ fn is_exact(raw: &RawValue, bits: u32) -> bool {
     })
 }
 
+/// JSON as its text, no deeper than what every reader can follow.
+fn json(raw: &RawValue) -> Result<Value<'_>, Misfit> {
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for byte in raw.get().bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_JSON_DEPTH {
+            return Err(Misfit::OutOfRange(format!("it is nested deeper than {MAX_JSON_DEPTH} levels")));
+        }
+    }
+    Ok(Value::Json(Cow::Borrowed(raw.get())))
+}
+
 fn bytes(raw: &RawValue) -> Result<Value<'static>, Misfit> {
     let text = string(raw)?;
     let bytes = BASE64.decode(text.as_bytes());
@@ -246,21 +267,21 @@ fn list<'a, T>(raw: &'a RawValue, item: impl Fn(&'a RawValue) -> Result<T, Misfi
     elements.into_iter().enumerate().map(item).collect()
 }
 
-fn structure<'a>(raw: &'a RawValue, fields: &[ColumnSpec]) -> Result<Vec<(Cow<'a, str>, Value<'a>)>, Misfit> {
+fn structure<'a>(raw: &'a RawValue, fields: &Fields) -> Result<Vec<(Cow<'a, str>, Value<'a>)>, Misfit> {
     if kind(raw) != "an object" {
         return Err(wrong_type(raw));
     }
     let Members(members) = serde_json::from_str(raw.get()).map_err(|_| wrong_type(raw))?;
-    let mut cells: Vec<(Cow<'a, str>, Value<'a>)> = Vec::with_capacity(members.len().min(fields.len()));
-    for (Key(name), raw) in members {
-        let Some(field) = fields.iter().find(|field| field.name == *name) else {
+    let mut cells: Vec<(Cow<'a, str>, Value<'a>)> = Vec::with_capacity(members.len().min(fields.0.len()));
+    for (name, raw) in members {
+        let Some((_, field)) = fields.get(&name) else {
             return Err(Misfit::WrongType(format!("an object with the unknown field `{name}`")));
         };
-        if cells.iter().any(|(given, _)| *given == name) {
+        if cells.iter().any(|(given, _)| **given == *name) {
             return Err(Misfit::WrongType(format!("an object that gives field `{name}` twice")));
         }
         let cell = value(raw, &field.column_type).map_err(|misfit| misfit.in_field(&name))?;
-        cells.push((name, cell));
+        cells.push((Cow::Owned(name), cell));
     }
     Ok(cells)
 }

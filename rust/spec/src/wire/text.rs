@@ -1,4 +1,4 @@
-//! Days, moments and special floats as text, and back.
+//! Days, moments, decimals and special floats as text, and back.
 //!
 //! Only the years 1 to 9999 are written and read: every reader, Python's `datetime` among them, can show them.
 //! Text is never rounded to microseconds.
@@ -7,6 +7,7 @@ use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, Timelike
 
 use super::Misfit;
 use super::write::push_shown;
+use crate::value::{DecimalFault, parse_decimal};
 
 /// The NaN that is written without its bits: Rust's and IEEE's quiet one.
 pub(super) const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
@@ -96,6 +97,19 @@ fn exact_micros(text: &str, moment: NaiveDateTime) -> Result<i64, Misfit> {
 #[cold]
 fn outside(micros: i64) -> Misfit {
     Misfit::OutOfRange(format!("`{micros}` microseconds since 1970 lie outside of the years 1 to 9999"))
+}
+
+/// The number of a text such as `-1.50` or `15e-1`, in units of 10^-`scale`.
+pub(super) fn read_decimal(text: &str, scale: u8) -> Result<i128, Misfit> {
+    let (unscaled, behind) = parse_decimal(text).map_err(|fault| match fault {
+        DecimalFault::NotANumber => Misfit::WrongType(format!("text: {}", shown(text))),
+        DecimalFault::TooLong => Misfit::OutOfRange(format!("{} has too many digits", shown(text))),
+    })?;
+    let Some(zeros) = scale.checked_sub(behind) else {
+        return Err(Misfit::OutOfRange(format!("{} has more than {scale} digits behind the point", shown(text))));
+    };
+    let scaled = 10_i128.checked_pow(zeros.into()).and_then(|factor| unscaled.checked_mul(factor));
+    scaled.ok_or_else(|| Misfit::OutOfRange(format!("{} has too many digits", shown(text))))
 }
 
 /// A float64 that is no number in JSON; `None` for other text.

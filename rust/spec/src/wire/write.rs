@@ -6,10 +6,10 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Misfit, decimal, text};
+use super::{Misfit, text};
 use crate::error::{Error, Result};
 use crate::schema::ColumnType;
-use crate::value::{Value, to_f32};
+use crate::value::{Value, decimal_text, to_f32};
 
 /// Writes rows of certain columns.
 pub struct RowWriter<'a> {
@@ -65,7 +65,7 @@ fn push(value: &Value<'_>, column_type: &ColumnType, out: &mut String) -> Result
         Value::Float(float) => push_float(*float, column_type, out),
         Value::Str(text) => push_text(text, out),
         Value::Date(days) => text::push_date(*days, out)?,
-        Value::Decimal { unscaled, scale } => decimal::push(*unscaled, *scale, out),
+        Value::Decimal { unscaled, scale } => push_shown(format_args!("\"{}\"", decimal_text(*unscaled, *scale)), out),
         Value::Json(json) => push_json(json, out),
         Value::Bytes(bytes) => {
             out.push('"');
@@ -87,7 +87,6 @@ fn push(value: &Value<'_>, column_type: &ColumnType, out: &mut String) -> Result
 }
 
 fn push_struct(fields: &[(Cow<'_, str>, Value<'_>)], column_type: &ColumnType, out: &mut String) -> Result<(), Misfit> {
-    let declared = if let ColumnType::Struct { fields } = column_type { fields.0.as_slice() } else { &[] };
     let mut separator = '{';
     for (name, value) in fields {
         out.push(separator);
@@ -95,8 +94,8 @@ fn push_struct(fields: &[(Cow<'_, str>, Value<'_>)], column_type: &ColumnType, o
         push_text(name, out);
         out.push(':');
         // The type matters to floats alone; a field that is not declared is the reader's to refuse.
-        let field = declared.iter().find(|field| field.name == *name);
-        let field_type = field.map_or(&ColumnType::Float64, |field| &field.column_type);
+        let declared = if let ColumnType::Struct { fields } = column_type { fields.get(name) } else { None };
+        let field_type = declared.map_or(&ColumnType::Float64, |(_, field)| &field.column_type);
         push(value, field_type, out).map_err(|misfit| misfit.in_field(name))?;
     }
     out.push_str(if separator == '{' { "{}" } else { "}" });
