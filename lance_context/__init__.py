@@ -31,7 +31,9 @@ from lance_context.schema import Schema, schema_from
 from lance_context.types import (
     AddResult,
     DeleteResult,
+    ExportReport,
     Finding,
+    ImportReport,
     MaintenanceOptions,
     MergeReport,
     OnConflict,
@@ -40,6 +42,8 @@ from lance_context.types import (
     Row,
     SchemaDeclaration,
     StoreStats,
+    TransferFormat,
+    TransferProgress,
 )
 
 __version__ = _native.VERSION
@@ -51,10 +55,12 @@ __all__ = [
     "AuthError",
     "ConflictError",
     "DeleteResult",
+    "ExportReport",
     "FencedError",
     "Finding",
     "FormatError",
     "GenericStore",
+    "ImportReport",
     "InternalError",
     "LanceContextError",
     "MaintenanceOptions",
@@ -73,6 +79,8 @@ __all__ = [
     "StateError",
     "StorageError",
     "StoreStats",
+    "TransferFormat",
+    "TransferProgress",
     "UnavailableError",
     "UnsealedRowsWarning",
     "UnsupportedError",

@@ -77,8 +77,8 @@ def query(
         params=params,
         columns=column_names(columns),
         order_by=[order_by] if isinstance(order_by, str) else order_by and list(order_by),
-        limit=None if limit is None else _not_negative("limit", limit),
-        offset=0 if offset is None else _not_negative("offset", offset),
+        limit=None if limit is None else not_negative("limit", limit),
+        offset=0 if offset is None else not_negative("offset", offset),
         after=after,
         read=read,
     )
@@ -106,6 +106,13 @@ def column_names(columns: Sequence[str] | None) -> list[str] | None:
     if isinstance(columns, str):
         raise TypeError(f"`columns` takes a sequence of names; did you mean columns=[{columns!r}]?")
     return None if columns is None else list(columns)
+
+
+def not_negative(argument: str, value: int) -> int:
+    """Refuses a negative `value`."""
+    if value < 0:
+        raise ValueError(f"`{argument}` is at least 0, not {value}")
+    return value
 
 
 def findings(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
@@ -266,9 +273,3 @@ def _plain(declaration: object) -> dict[object, object]:
     if isinstance(declaration, Mapping):
         return dict(cast("Mapping[object, object]", declaration))
     raise TypeError(f"`schema` takes type names and mappings, not {type(declaration).__name__}")
-
-
-def _not_negative(argument: str, value: int) -> int:
-    if value < 0:
-        raise ValueError(f"`{argument}` is at least 0, not {value}")
-    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
@@ -25,11 +26,14 @@ from lance_context._base import (
 )
 from lance_context._native import Query, RecordBatch, Store
 from lance_context._opening import Opening
-from lance_context._tables import arrow_table, in_thread, pandas_frame, polars_frame
+from lance_context._tables import arrow_table, pandas_frame, polars_frame
+from lance_context._transfer import Export, Import, in_thread
 from lance_context.types import (
     AddResult,
     DeleteResult,
+    ExportReport,
     Finding,
+    ImportReport,
     M,
     MaintenanceOptions,
     MergeReport,
@@ -40,6 +44,8 @@ from lance_context.types import (
     SchemaDeclaration,
     StoreStats,
     T,
+    TransferFormat,
+    TransferProgress,
 )
 
 if TYPE_CHECKING:
@@ -463,6 +469,46 @@ class AsyncGenericStore(BaseStore[T]):
     async def close(self) -> None:
         """Async form of `GenericStore.close`."""
         await self._native.close_async()
+
+    async def import_(
+        self,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        format: TransferFormat | None = None,
+        on_conflict: OnConflict = "replace",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        skip: int = 0,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ImportReport:
+        """Async form of `GenericStore.import_`. Files are read in a thread."""
+        reading = Import(self._native, source, format=format, columns=columns, skip=skip, progress=progress)
+        with reading:
+            while (rows := await in_thread(reading.next)) is not None:
+                reading.added(await self._native.add_async(rows, on_conflict))
+        return reading.report()
+
+    async def export(
+        self,
+        target: str | PathLike[str],
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        format: TransferFormat | None = None,
+        read: ReadMode | None = None,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ExportReport:
+        """Async form of `GenericStore.export`. The file is written in a thread."""
+        writing = Export(self._native, target, format=format, columns=columns, progress=progress)
+        with writing:
+            asked = query(filter=filter, params=params, columns=writing.columns, read=read)
+            async for batch in _batches(self._native, asked):
+                await in_thread(partial(writing.write, batch))
+                writing.written()
+            report = await in_thread(writing.finish)
+        if not report.rows:
+            self._saw_nothing(read)
+        return report
 
     async def __aenter__(self) -> Self:
         return self

@@ -16,12 +16,14 @@ class LanceContextError(Exception):
         retryable: Whether the same call can succeed later without a change by the caller.
         row: Index of the row concerned in its batch, if the error is about one.
         column: Name of the column concerned, if the error is about one.
+        rows_done: How many rows of the source are durable, if an import was broken off.
     """
 
     code: str
     retryable: bool
     row: int | None
     column: str | None
+    rows_done: int | None = None
 
     def __init__(
         self,

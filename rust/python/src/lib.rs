@@ -1,11 +1,11 @@
 //! `lance_context._native`: the engine as a Python extension module.
 //!
 //! Owns the border and nothing else: a tokio runtime of our own ([`runtime`]), blocking and awaitable
-//! calls over it ([`bridge`]), Python objects to cells and back ([`value`], [`rows`], [`timestamp`], [`decimal`],
-//! [`json`],
-//! [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another ([`stream`]), errors as Python exceptions ([`errors`]), events as
-//! log records ([`log`]) and the native class behind the two Python
-//! ones ([`generic`]). Checks of arguments, defaults and docstrings live in the Python package.
+//! calls over it ([`bridge`]), Python objects to cells and back ([`value`], [`rows`], [`timestamp`],
+//! [`decimal`], [`json`], [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another
+//! ([`stream`]), rows as JSON lines ([`lines`]), errors as Python exceptions ([`errors`]), events as log
+//! records ([`log`]) and the native class behind the two Python ones ([`generic`]). Checks of arguments,
+//! defaults and docstrings live in the Python package.
 
 use mimalloc::MiMalloc;
 
@@ -16,6 +16,7 @@ mod errors;
 mod filter;
 mod generic;
 mod json;
+mod lines;
 mod log;
 mod reports;
 mod rows;
@@ -40,6 +41,8 @@ mod _native {
     use crate::arrow::PyRecordBatch;
     #[pymodule_export]
     use crate::generic::{PyMaintenance, PyOpenOptions, PyQuery, Store, shutdown};
+    #[pymodule_export]
+    use crate::lines::PyLines;
     #[pymodule_export]
     use crate::stream::PyStream;
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{ColumnSpec, ColumnType, Fields, ID, Metric, VectorType};
 use crate::error::{Error, Result};
-use crate::members::Members;
+use crate::members::{Members, kind};
 use crate::validate;
 
 /// The columns of a declaration, in its order; the schema as a whole is not validated yet.
@@ -216,17 +216,5 @@ impl<'a> Options<'a> {
             };
             validate::invalid(self.column, format!("`{key}` must be {expected}, got {got}"))
         })
-    }
-}
-
-/// The kind of a JSON text, told by its first character.
-fn kind(raw: &RawValue) -> &'static str {
-    match raw.get().as_bytes().first() {
-        Some(b'{') => "an object",
-        Some(b'[') => "a list",
-        Some(b'"') => "a string",
-        Some(b't' | b'f') => "a truth value",
-        Some(b'n') => "null",
-        _ => "a number",
     }
 }
