@@ -30,6 +30,9 @@ from lance_context.generic import GenericStore
 from lance_context.schema import Schema, schema_from
 from lance_context.types import (
     AddResult,
+    ArrowArray,
+    ArrowData,
+    ArrowStream,
     DeleteResult,
     ExportReport,
     Finding,
@@ -51,6 +54,9 @@ __version__ = _native.VERSION
 __all__ = [
     "AddResult",
     "AlreadyExistsError",
+    "ArrowArray",
+    "ArrowData",
+    "ArrowStream",
     "AsyncGenericStore",
     "AuthError",
     "ConflictError",

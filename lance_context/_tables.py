@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
 
 from lance_context._native import RecordBatch
 
@@ -11,16 +11,6 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
-
-
-T = TypeVar("T")
-
-
-async def in_thread(make: Callable[[pyarrow.Table], T], table: pyarrow.Table) -> T:
-    """Converts while the event loop goes on."""
-    import asyncio
-
-    return await asyncio.to_thread(make, table)
 
 
 def arrow_table(batches: Iterable[RecordBatch]) -> pyarrow.Table:

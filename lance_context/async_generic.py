@@ -30,6 +30,7 @@ from lance_context._tables import arrow_table, pandas_frame, polars_frame
 from lance_context._transfer import Export, Import, in_thread
 from lance_context.types import (
     AddResult,
+    ArrowData,
     DeleteResult,
     ExportReport,
     Finding,
@@ -203,7 +204,7 @@ class AsyncGenericStore(BaseStore[T]):
 
     async def add(
         self,
-        rows: T | Mapping[str, object] | Iterable[T | Mapping[str, object]],
+        rows: T | Mapping[str, object] | Iterable[T | Mapping[str, object]] | ArrowData,
         *,
         on_conflict: OnConflict = "replace",
     ) -> AddResult:
@@ -411,7 +412,7 @@ class AsyncGenericStore(BaseStore[T]):
             after=after,
             read=read,
         )
-        return await in_thread(pandas_frame, table)
+        return await in_thread(partial(pandas_frame, table))
 
     async def to_polars(
         self,
@@ -436,7 +437,7 @@ class AsyncGenericStore(BaseStore[T]):
             after=after,
             read=read,
         )
-        return await in_thread(polars_frame, table)
+        return await in_thread(partial(polars_frame, table))
 
     async def count(
         self,

@@ -28,6 +28,7 @@ from lance_context._tables import arrow_table, pandas_frame, polars_frame
 from lance_context._transfer import Export, Import
 from lance_context.types import (
     AddResult,
+    ArrowData,
     DeleteResult,
     ExportReport,
     Finding,
@@ -305,7 +306,7 @@ class GenericStore(BaseStore[T]):
 
     def add(
         self,
-        rows: T | Mapping[str, object] | Iterable[T | Mapping[str, object]],
+        rows: T | Mapping[str, object] | Iterable[T | Mapping[str, object]] | ArrowData,
         *,
         on_conflict: OnConflict = "replace",
     ) -> AddResult:
@@ -315,7 +316,8 @@ class GenericStore(BaseStore[T]):
         readers see them once they are sealed, ``read="latest"`` sees them at once.
 
         Args:
-            rows: One row, or any iterable of rows; models are such. A column that a row leaves out is null.
+            rows: One row, or any iterable of rows; models are such. Or Arrow columns, matched by name: a table
+                or frame of pyarrow, Polars, pandas or DuckDB. A column that is left out is null.
             on_conflict: What becomes of a row whose ``id`` is there already, durable anywhere or earlier in
                 the same call: it replaces the older one, or the call is an ``"error"``, or it is left out
                 (``"ignore"``).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -28,6 +28,25 @@ SchemaDeclaration: TypeAlias = Mapping[str, "str | Mapping[str, object]"]
 
 The classes of `lance_context.schema` are such mappings, and its `Schema` is a declaration."""
 
+
+class ArrowStream(Protocol):
+    """Arrow columns in batches: a table or a reader of pyarrow, a frame of Polars or pandas, a result of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Hands out the batches as a capsule."""
+        ...
+
+
+class ArrowArray(Protocol):
+    """Arrow columns in one batch: a `RecordBatch` of this package or of pyarrow."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Hands out schema and columns as capsules."""
+        ...
+
+
+ArrowData: TypeAlias = ArrowStream | ArrowArray
+"""What speaks the Arrow PyCapsule interface."""
 
 OnConflict: TypeAlias = Literal["replace", "error", "ignore"]
 """What `add` does with a row whose id is there already: replace it, refuse the whole call, or keep the old one."""
