@@ -184,6 +184,23 @@ class Open(BaseModel):
     a: int
 
 
+class Shaped(BaseModel):
+    """A model that is written in a form of its own."""
+
+    x: int
+    when: str = "2024-01-01"
+
+    @pydantic.model_serializer
+    def pair(self) -> Any:  # noqa: ANN401
+        return [self.x, datetime.date.fromisoformat(self.when)]
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def parsed(cls, given: Any) -> Any:  # noqa: ANN401
+        """Takes the form apart."""
+        return {"x": given[0], "when": given[1]} if isinstance(given, list) else given
+
+
 class Spans(BaseModel):
     one: Annotated[datetime.timedelta, String()]
 
@@ -289,6 +306,8 @@ SHAPES: list[tuple[Any, Column]] = [
     (Box | Deep, Json(nullable=False)),
     (list[Deep], Json(nullable=False)),
     (Spans, Json(nullable=False)),
+    (Shaped, Json(nullable=False)),
+    (Annotated[Any, Json()], Json(nullable=True)),
     (list[list[int]], Json(nullable=False)),
     (Record, Json(nullable=False)),
     (Point, Json(nullable=False)),
