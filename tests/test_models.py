@@ -121,7 +121,7 @@ class Shaped(BaseModel):
     @classmethod
     def parsed(cls, given: Any) -> Any:  # noqa: ANN401
         """Takes the form apart."""
-        return {"x": given[0], "when": given[1]} if isinstance(given, list) else given
+        return dict(zip(("x", "when"), given, strict=True)) if type(given) is list else given
 
 
 class Spans(BaseModel):
