@@ -14,7 +14,7 @@ import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, NewType, Optional, TypeVar, Union
+from typing import Annotated, Any, Generic, Literal, NewType, Optional, TypeVar, Union, cast
 
 import pydantic
 import pytest
@@ -198,7 +198,10 @@ class Shaped(BaseModel):
     @classmethod
     def parsed(cls, given: Any) -> Any:  # noqa: ANN401
         """Takes the form apart."""
-        return dict(zip(("x", "when"), given, strict=True)) if type(given) is list else given
+        if isinstance(given, list):
+            x, when = cast("list[object]", given)
+            return {"x": x, "when": when}
+        return given
 
 
 class Spans(BaseModel):
@@ -268,8 +271,8 @@ SHAPES: list[tuple[Any, Column]] = [
     (Optional[int], Int64(nullable=True)),  # noqa: UP045
     (Union[None, Annotated[int, Field(ge=1)]], Int64(nullable=True)),  # noqa: UP007
     (int | None, Int64(nullable=True)),
-    (Box, Struct({**typing.cast("dict[str, Column]", BOX["fields"])}, nullable=False)),
-    (Box | None, Struct({**typing.cast("dict[str, Column]", BOX["fields"])}, nullable=True)),
+    (Box, Struct({**cast("dict[str, Column]", BOX["fields"])}, nullable=False)),
+    (Box | None, Struct({**cast("dict[str, Column]", BOX["fields"])}, nullable=True)),
     (list[int], List(Int64(), nullable=False)),
     (list[int | None], List(Int64(), nullable=False)),
     (Sequence[str], List(String(), nullable=False)),

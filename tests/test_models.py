@@ -12,7 +12,7 @@ import pickle
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, NewType, TypeVar
+from typing import Annotated, Any, Generic, Literal, NewType, TypeVar, cast
 
 import pydantic
 import pytest
@@ -121,7 +121,10 @@ class Shaped(BaseModel):
     @classmethod
     def parsed(cls, given: Any) -> Any:  # noqa: ANN401
         """Takes the form apart."""
-        return dict(zip(("x", "when"), given, strict=True)) if type(given) is list else given
+        if isinstance(given, list):
+            x, when = cast("list[object]", given)
+            return {"x": x, "when": when}
+        return given
 
 
 class Spans(BaseModel):
