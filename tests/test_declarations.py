@@ -10,7 +10,6 @@ import json
 import pickle
 import sys
 import textwrap
-import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
