@@ -30,8 +30,13 @@ from lance_context.generic import GenericStore
 from lance_context.schema import Schema, schema_from
 from lance_context.types import (
     AddResult,
+    ArrowArray,
+    ArrowData,
+    ArrowStream,
     DeleteResult,
+    ExportReport,
     Finding,
+    ImportReport,
     MaintenanceOptions,
     MergeReport,
     OnConflict,
@@ -40,6 +45,8 @@ from lance_context.types import (
     Row,
     SchemaDeclaration,
     StoreStats,
+    TransferFormat,
+    TransferProgress,
 )
 
 __version__ = _native.VERSION
@@ -47,14 +54,19 @@ __version__ = _native.VERSION
 __all__ = [
     "AddResult",
     "AlreadyExistsError",
+    "ArrowArray",
+    "ArrowData",
+    "ArrowStream",
     "AsyncGenericStore",
     "AuthError",
     "ConflictError",
     "DeleteResult",
+    "ExportReport",
     "FencedError",
     "Finding",
     "FormatError",
     "GenericStore",
+    "ImportReport",
     "InternalError",
     "LanceContextError",
     "MaintenanceOptions",
@@ -73,6 +85,8 @@ __all__ = [
     "StateError",
     "StorageError",
     "StoreStats",
+    "TransferFormat",
+    "TransferProgress",
     "UnavailableError",
     "UnsealedRowsWarning",
     "UnsupportedError",

@@ -9,12 +9,13 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, cast
 
 from lance_context import _lifecycle
+from lance_context._html import store_html
 from lance_context._native import Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
-from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration, T
+from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration, StoreStats, T
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -64,6 +65,7 @@ def query(
     filter: str | Mapping[str, object] | None = None,
     params: Mapping[str, object] | None = None,
     columns: Sequence[str] | None = None,
+    order_by: str | Sequence[str] | None = None,
     limit: int | None = None,
     offset: int | None = None,
     after: str | None = None,
@@ -74,8 +76,9 @@ def query(
         filter=filter,
         params=params,
         columns=column_names(columns),
-        limit=None if limit is None else _not_negative("limit", limit),
-        offset=0 if offset is None else _not_negative("offset", offset),
+        order_by=[order_by] if isinstance(order_by, str) else order_by and list(order_by),
+        limit=None if limit is None else not_negative("limit", limit),
+        offset=0 if offset is None else not_negative("offset", offset),
         after=after,
         read=read,
     )
@@ -103,6 +106,13 @@ def column_names(columns: Sequence[str] | None) -> list[str] | None:
     if isinstance(columns, str):
         raise TypeError(f"`columns` takes a sequence of names; did you mean columns=[{columns!r}]?")
     return None if columns is None else list(columns)
+
+
+def not_negative(argument: str, value: int) -> int:
+    """Refuses a negative `value`."""
+    if value < 0:
+        raise ValueError(f"`{argument}` is at least 0, not {value}")
+    return value
 
 
 def findings(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
@@ -154,6 +164,7 @@ class BaseStore(Generic[T]):
     _native: Store
     _read: ReadMode
     _warned: bool
+    _stats: StoreStats | None
     _view: ModelView[Any] | None
 
     def __init__(self, native: Store, read: ReadMode) -> None:
@@ -161,6 +172,7 @@ class BaseStore(Generic[T]):
         _lifecycle.track(native)
         self._read = read
         self._warned = False
+        self._stats = None
         self._view = None
 
     @property
@@ -187,6 +199,16 @@ class BaseStore(Generic[T]):
     def __repr__(self) -> str:
         closed = ", closed" if self.closed else ""
         return f"<{type(self).__name__} {self.uri!r}{closed}>"
+
+    def _repr_html_(self) -> str:
+        """Shows the handle in a notebook: what it is, its columns, and the counters that `stats` read last. No I/O."""
+        schema = {} if self.closed else self.schema()
+        return store_html(repr(self), schema, self._native.unsealed_rows, self._stats)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} holds files and threads and cannot be pickled; pass its uri, and open the store where it is used"
+        )
 
     def __del__(self) -> None:
         if not self._native.closed and not sys.is_finalizing():
@@ -251,9 +273,3 @@ def _plain(declaration: object) -> dict[object, object]:
     if isinstance(declaration, Mapping):
         return dict(cast("Mapping[object, object]", declaration))
     raise TypeError(f"`schema` takes type names and mappings, not {type(declaration).__name__}")
-
-
-def _not_negative(argument: str, value: int) -> int:
-    if value < 0:
-        raise ValueError(f"`{argument}` is at least 0, not {value}")
-    return value

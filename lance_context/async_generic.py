@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
@@ -25,10 +26,15 @@ from lance_context._base import (
 )
 from lance_context._native import Query, RecordBatch, Store
 from lance_context._opening import Opening
+from lance_context._tables import arrow_table, pandas_frame, polars_frame
+from lance_context._transfer import Export, Import, in_thread
 from lance_context.types import (
     AddResult,
+    ArrowData,
     DeleteResult,
+    ExportReport,
     Finding,
+    ImportReport,
     M,
     MaintenanceOptions,
     MergeReport,
@@ -39,9 +45,15 @@ from lance_context.types import (
     SchemaDeclaration,
     StoreStats,
     T,
+    TransferFormat,
+    TransferProgress,
 )
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
     from lance_context._models import Plan
 
 R = TypeVar("R")
@@ -192,7 +204,7 @@ class AsyncGenericStore(BaseStore[T]):
 
     async def add(
         self,
-        rows: T | Mapping[str, object] | Iterable[T | Mapping[str, object]],
+        rows: T | Mapping[str, object] | Iterable[T | Mapping[str, object]] | ArrowData,
         *,
         on_conflict: OnConflict = "replace",
     ) -> AddResult:
@@ -220,6 +232,7 @@ class AsyncGenericStore(BaseStore[T]):
         filter: str | Mapping[str, object] | None = None,
         params: Mapping[str, object] | None = None,
         columns: None = None,
+        order_by: str | Sequence[str] | None = None,
         limit: int | None = None,
         offset: int | None = None,
         after: str | None = None,
@@ -233,6 +246,7 @@ class AsyncGenericStore(BaseStore[T]):
         filter: str | Mapping[str, object] | None = None,
         params: Mapping[str, object] | None = None,
         columns: Sequence[str],
+        order_by: str | Sequence[str] | None = None,
         limit: int | None = None,
         offset: int | None = None,
         after: str | None = None,
@@ -245,6 +259,7 @@ class AsyncGenericStore(BaseStore[T]):
         filter: str | Mapping[str, object] | None = None,
         params: Mapping[str, object] | None = None,
         columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
         limit: int | None = None,
         offset: int | None = None,
         after: str | None = None,
@@ -255,6 +270,7 @@ class AsyncGenericStore(BaseStore[T]):
             filter=filter,
             params=params,
             columns=self._asked(columns),
+            order_by=order_by,
             limit=limit,
             offset=offset,
             after=after,
@@ -348,6 +364,81 @@ class AsyncGenericStore(BaseStore[T]):
         """Async form of `GenericStore.batches`. The rows are those of the moment when the loop begins."""
         return _batches(self._native, query(filter=filter, params=params, columns=columns, read=read))
 
+    async def to_arrow(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> pyarrow.Table:
+        """Async form of `GenericStore.to_arrow`."""
+        asked = query(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return arrow_table(await self._native.table_async(asked))
+
+    async def to_pandas(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> pandas.DataFrame:
+        """Async form of `GenericStore.to_pandas`. The frame is made in a thread."""
+        table = await self.to_arrow(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return await in_thread(partial(pandas_frame, table))
+
+    async def to_polars(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> polars.DataFrame:
+        """Async form of `GenericStore.to_polars`. The frame is made in a thread."""
+        table = await self.to_arrow(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return await in_thread(partial(polars_frame, table))
+
     async def count(
         self,
         filter: str | Mapping[str, object] | None = None,
@@ -373,11 +464,52 @@ class AsyncGenericStore(BaseStore[T]):
 
     async def stats(self) -> StoreStats:
         """Async form of `GenericStore.stats`."""
-        return StoreStats(**await self._native.stats_async())
+        self._stats = StoreStats(**await self._native.stats_async())
+        return self._stats
 
     async def close(self) -> None:
         """Async form of `GenericStore.close`."""
         await self._native.close_async()
+
+    async def import_(
+        self,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        format: TransferFormat | None = None,
+        on_conflict: OnConflict = "replace",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        skip: int = 0,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ImportReport:
+        """Async form of `GenericStore.import_`. Files are read in a thread."""
+        reading = Import(self._native, source, format=format, columns=columns, skip=skip, progress=progress)
+        with reading:
+            while (rows := await in_thread(reading.next)) is not None:
+                reading.added(await self._native.add_async(rows, on_conflict))
+        return reading.report()
+
+    async def export(
+        self,
+        target: str | PathLike[str],
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        format: TransferFormat | None = None,
+        read: ReadMode | None = None,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ExportReport:
+        """Async form of `GenericStore.export`. The file is written in a thread."""
+        writing = Export(self._native, target, format=format, columns=columns, progress=progress)
+        with writing:
+            asked = query(filter=filter, params=params, columns=writing.columns, read=read)
+            async for batch in _batches(self._native, asked):
+                await in_thread(partial(writing.write, batch))
+                writing.written()
+            report = await in_thread(writing.finish)
+        if not report.rows:
+            self._saw_nothing(read)
+        return report
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,12 +9,15 @@ from lance_context import AsyncGenericStore, GenericStore
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from os import PathLike
     from pathlib import Path
 
     from lance_context import (
         AddResult,
         DeleteResult,
+        ExportReport,
+        ImportReport,
         MergeReport,
         OnConflict,
         ReadMode,
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
         Row,
         SchemaDeclaration,
         StoreStats,
+        TransferFormat,
+        TransferProgress,
     )
 
 T = TypeVar("T")
@@ -79,6 +84,28 @@ class Twin(Protocol):
     ) -> int: ...
     def flush(self) -> None: ...
     def merge(self) -> MergeReport: ...
+    def schema(self) -> Row: ...
+    def import_(
+        self,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        format: TransferFormat | None = None,
+        on_conflict: OnConflict = "replace",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        skip: int = 0,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ImportReport: ...
+    def export(
+        self,
+        target: str | PathLike[str],
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        format: TransferFormat | None = None,
+        read: ReadMode | None = None,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ExportReport: ...
     def stats(self) -> StoreStats: ...
     def close(self) -> None: ...
 
@@ -171,6 +198,42 @@ class Awaited:
 
     def merge(self) -> MergeReport:
         return self._run(self._store.merge())
+
+    def schema(self) -> Row:
+        return self._store.schema()
+
+    def import_(
+        self,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        format: TransferFormat | None = None,
+        on_conflict: OnConflict = "replace",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        skip: int = 0,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ImportReport:
+        return self._run(
+            self._store.import_(
+                source, format=format, on_conflict=on_conflict, columns=columns, skip=skip, progress=progress
+            )
+        )
+
+    def export(
+        self,
+        target: str | PathLike[str],
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        format: TransferFormat | None = None,
+        read: ReadMode | None = None,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ExportReport:
+        return self._run(
+            self._store.export(
+                target, filter=filter, params=params, columns=columns, format=format, read=read, progress=progress
+            )
+        )
 
     def stats(self) -> StoreStats:
         return self._run(self._store.stats())

@@ -12,8 +12,10 @@ from lance_context import (
     AddResult,
     AsyncGenericStore,
     DeleteResult,
+    ExportReport,
     Finding,
     GenericStore,
+    ImportReport,
     LanceContextError,
     MaintenanceOptions,
     MergeReport,
@@ -23,6 +25,7 @@ from lance_context import (
     Schema,
     SchemaDeclaration,
     StoreStats,
+    TransferProgress,
     schema_from,
 )
 from lance_context.schema import (
@@ -49,6 +52,10 @@ def rows() -> Iterator[Mapping[str, object]]:
     yield {"id": "r1", "embedding": (0.0, 1.0)}
 
 
+def progress(done: TransferProgress) -> None:
+    assert_type(done.total_rows, int | None)
+
+
 def blocking(path: os.PathLike[str]) -> None:
     with GenericStore.open("runs/clips", schema={"id": "string", "video": {"type": "binary", "blob": True}}) as store:
         assert_type(store, GenericStore)
@@ -70,6 +77,9 @@ def blocking(path: os.PathLike[str]) -> None:
         assert_type(store.batches(), Iterator[RecordBatch])
         assert_type(store.optimize(older_than=timedelta(days=1)), OptimizeReport)
         assert_type(GenericStore.doctor("runs/clips", repair=True), list[Finding])
+        assert_type(store.import_("rows.parquet", on_conflict="ignore", skip=3, progress=progress), ImportReport)
+        assert_type(store.import_([path, "rows"], format="jsonl", columns={"key": "id"}), ImportReport)
+        assert_type(store.export(path, filter={"n": 1}, columns=["n"], progress=progress), ExportReport)
         assert_type(store.flush(), None)
         assert_type(store.merge(), MergeReport)
         assert_type(store.stats(), StoreStats)
@@ -99,6 +109,8 @@ async def awaiting() -> None:
         async for batch in store.batches(filter="n > 1"):
             assert_type(len(batch), int)
         assert_type(await store.optimize(), OptimizeReport)
+        assert_type(await store.import_("rows.jsonl.gz", columns=["id"]), ImportReport)
+        assert_type(await store.export("rows.arrow", format="arrow", read="latest"), ExportReport)
         assert_type(await store.count({"n": 1}, read="latest"), int)
         assert_type(await store.merge(), MergeReport)
         assert_type(await store.stats(), StoreStats)
@@ -207,6 +219,7 @@ def errors() -> None:
         assert_type(error.retryable, bool)
         assert_type(error.row, int | None)
         assert_type(error.column, str | None)
+        assert_type(error.rows_done, int | None)
 
 
 class ClipStore(GenericStore):
