@@ -10,11 +10,10 @@ import json
 import pickle
 import sys
 import textwrap
-import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, NewType, Optional, TypeVar, Union
+from typing import Annotated, Any, Generic, Literal, NewType, Optional, TypeVar, Union, cast
 
 import pydantic
 import pytest
@@ -184,6 +183,26 @@ class Open(BaseModel):
     a: int
 
 
+class Shaped(BaseModel):
+    """A model that is written in a form of its own."""
+
+    x: int
+    when: str = "2024-01-01"
+
+    @pydantic.model_serializer
+    def pair(self) -> Any:  # noqa: ANN401
+        return [self.x, datetime.date.fromisoformat(self.when)]
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def parsed(cls, given: Any) -> Any:  # noqa: ANN401
+        """Takes the form apart."""
+        if isinstance(given, list):
+            x, when = cast("list[object]", given)
+            return {"x": x, "when": when}
+        return given
+
+
 class Spans(BaseModel):
     one: Annotated[datetime.timedelta, String()]
 
@@ -251,8 +270,8 @@ SHAPES: list[tuple[Any, Column]] = [
     (Optional[int], Int64(nullable=True)),  # noqa: UP045
     (Union[None, Annotated[int, Field(ge=1)]], Int64(nullable=True)),  # noqa: UP007
     (int | None, Int64(nullable=True)),
-    (Box, Struct({**typing.cast("dict[str, Column]", BOX["fields"])}, nullable=False)),
-    (Box | None, Struct({**typing.cast("dict[str, Column]", BOX["fields"])}, nullable=True)),
+    (Box, Struct({**cast("dict[str, Column]", BOX["fields"])}, nullable=False)),
+    (Box | None, Struct({**cast("dict[str, Column]", BOX["fields"])}, nullable=True)),
     (list[int], List(Int64(), nullable=False)),
     (list[int | None], List(Int64(), nullable=False)),
     (Sequence[str], List(String(), nullable=False)),
@@ -289,6 +308,8 @@ SHAPES: list[tuple[Any, Column]] = [
     (Box | Deep, Json(nullable=False)),
     (list[Deep], Json(nullable=False)),
     (Spans, Json(nullable=False)),
+    (Shaped, Json(nullable=False)),
+    (Annotated[Any, Json()], Json(nullable=True)),
     (list[list[int]], Json(nullable=False)),
     (Record, Json(nullable=False)),
     (Point, Json(nullable=False)),
