@@ -16,12 +16,14 @@ class LanceContextError(Exception):
         retryable: Whether the same call can succeed later without a change by the caller.
         row: Index of the row concerned in its batch, if the error is about one.
         column: Name of the column concerned, if the error is about one.
+        rows_done: How many rows of the source are durable, if an import was broken off.
     """
 
     code: str
     retryable: bool
     row: int | None
     column: str | None
+    rows_done: int | None = None
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class SchemaError(LanceContextError, ValueError):
 
 
 class RowError(LanceContextError, ValueError):
-    """A row does not fit the schema; nothing of its batch was written.
+    """A row does not fit the schema, and nothing of its batch was written; or a stored one does not fit the model.
 
     Codes: ``unknown-column``, ``missing-value``, ``wrong-type``, ``out-of-range``, ``batch-too-large``,
     ``invalid-row``, ``invalid-event``.

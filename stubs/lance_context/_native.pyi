@@ -14,6 +14,30 @@ The version of the package.
 """
 
 @final
+class Lines:
+    """
+    JSON lines of rows of one schema.
+    """
+    def __new__(cls, /, schema: str, columns: dict[str, str] | None) -> Lines: ...
+    @property
+    def column_names(self, /) -> list[str]:
+        """
+        The names of all columns, in the order of the declaration.
+        """
+    def decode(self, /, lines: SupportsGetItem[int, bytes]) -> RecordBatch:
+        """
+        The rows of some lines, one each.
+        """
+    def empty(self, /, columns: SupportsGetItem[int, str]) -> RecordBatch:
+        """
+        No rows, with the columns that a query for `columns` yields.
+        """
+    def encode(self, /, rows: RecordBatch) -> bytes:
+        """
+        The lines of some rows, each with its end.
+        """
+
+@final
 class Maintenance:
     """
     What a handle does in the background.

@@ -30,3 +30,15 @@ impl<'de> Deserialize<'de> for Members<'de> {
         deserializer.deserialize_map(InOrder)
     }
 }
+
+/// The kind of a JSON text, told by its first character.
+pub(crate) fn kind(raw: &RawValue) -> &'static str {
+    match raw.get().as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a truth value",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
