@@ -288,6 +288,7 @@ fn events_whose_ids_or_shapes_are_wrong_name_index_and_key() {
         ("query_tags", Event { query_tags: Some("[]".to_owned()), ..events[0].clone() }),
         ("config_hash", Event { config_hash: Some("x".to_owned()), ..good.clone() }),
         ("attributes", Event { attributes: Some("nope".to_owned()), ..good.clone() }),
+        ("attributes", Event { attributes: Some(" null ".to_owned()), ..good.clone() }),
         ("error_type", Event { error_type: Some("x".to_owned()), ..good.clone() }),
         ("error_type", Event { error_type: None, ..writer.fail(&leaf("f")) }),
         ("traceback", Event { traceback: Some("x".to_owned()), ..good.clone() }),
