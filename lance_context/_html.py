@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from html import escape
+from typing import cast
 
 from lance_context.types import StoreStats
 
@@ -41,13 +42,12 @@ def _table(heads: tuple[str, str], rows: Iterable[tuple[str, object]]) -> str:
 
 
 def _type_text(declaration: object) -> str:
-    match declaration:
-        case {"type": str(name), **options}:
-            told = [f"{key}={json.dumps(value)}" for key, value in options.items() if key != "nullable"]
-            null = "" if options.get("nullable", True) else ", not null"
-            return f"{name}({', '.join(told)}){null}" if told else f"{name}{null}"
-        case _:
-            return str(declaration)
+    if not isinstance(declaration, Mapping):
+        return str(declaration)
+    options = dict(cast("Mapping[str, object]", declaration))
+    name, nullable = options.pop("type"), options.pop("nullable", True)
+    told = ", ".join(f"{key}={json.dumps(value)}" for key, value in options.items())
+    return f"{name}{f'({told})' if told else ''}{'' if nullable else ', not null'}"
 
 
 def _short(value: object) -> str:

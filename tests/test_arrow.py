@@ -7,7 +7,7 @@ import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import pandas as pd
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lance_context import SchemaDeclaration
+    from lance_context import ArrowStream, SchemaDeclaration
 
 EVERY: SchemaDeclaration = {**SCHEMA, **OTHER_TYPES}
 ROW: dict[str, Any] = {**FULL_ROW, **OTHERS}
@@ -46,7 +46,7 @@ def test_every_type_out_and_in(path: Path, tmp_path: Path) -> None:
                     copy.add(batch)
                 assert copy.list() == ROWS, place
                 with pytest.raises(RowError, match="a row is a mapping"):
-                    copy.add(store.batches())
+                    copy.add(store.batches())  # pyright: ignore[reportArgumentType]
 
 
 def test_what_out_looks_like(path: Path) -> None:
@@ -126,7 +126,8 @@ def test_polars(path: Path) -> None:
 
 def test_duckdb(path: Path) -> None:
     with GenericStore.open(path, schema=SMALL, read="latest") as store:
-        store.add(duckdb.sql("SELECT 'r' || range AS id, (range % 100)::INTEGER AS n FROM range(5000)").arrow())
+        numbers = "SELECT 'r' || range AS id, (range % 100)::INTEGER AS n FROM range(5000)"
+        store.add(cast("ArrowStream", duckdb.query(numbers)))
         assert store.count() == 5000
         total = duckdb.from_arrow(store.to_arrow()).aggregate("sum(n), count(s)")
         assert total.fetchall() == [(sum(n % 100 for n in range(5000)), 0)]

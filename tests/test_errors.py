@@ -15,13 +15,15 @@ from tests.child import run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lance_context import SchemaDeclaration
+
 ROOT = Path(__file__).parent.parent
-SCHEMA = {"id": "string", "n": {"type": "int8", "nullable": False}}
+SCHEMA: SchemaDeclaration = {"id": "string", "n": {"type": "int8", "nullable": False}}
 
 
-def opened(path: Path, **schema: object) -> GenericStore:
+def opened(path: Path) -> GenericStore:
     """A new store whose first row is there."""
-    store = GenericStore.open(path, schema={**SCHEMA, **schema}, read="latest", maintenance=None)
+    store = GenericStore.open(path, schema=SCHEMA, read="latest", maintenance=None)
     store.add({"id": "a", "n": 1})
     return store
 
@@ -42,9 +44,9 @@ def closed(path: Path) -> object:
     return store.count()
 
 
-def reopened(path: Path, **options: object) -> object:
+def reopened(path: Path, schema: SchemaDeclaration | None = None, *, seal_on_add: bool | None = None) -> object:
     opened(path).close()
-    return GenericStore.open(path, **options)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return GenericStore.open(path, schema, seal_on_add=seal_on_add)
 
 
 def read_only(path: Path) -> object:

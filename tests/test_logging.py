@@ -15,11 +15,14 @@ import logging, os, sys, threading, time
 from pathlib import Path
 from lance_context import GenericStore
 
+writers = []  # a writer that is collected would seal what it has in memory
+
 def torn(path):
     store = GenericStore.open(path, schema={"id": "string"}, maintenance=None)
     store.add({"id": "a"})
     store.add({"id": "b"})
-    entries = sorted(Path(path).glob("_mem_wal/*/wal/*.arrow"), key=lambda entry: entry.stat().st_mtime_ns)
+    writers.append(store)
+    entries = sorted(Path(path).glob("_mem_wal/*/wal/*.arrow"), key=lambda entry: int(entry.stem[::-1], 2))
     os.truncate(entries[-1], entries[-1].stat().st_size // 2)
     return GenericStore.open_existing(path, read="latest")
 """
@@ -124,6 +127,7 @@ import warnings
 warnings.simplefilter("ignore", ResourceWarning)
 logging.basicConfig(format="%(name)s|%(levelname)s", stream=sys.stdout)
 torn(sys.argv[1]).list()
+sys.exit(0)
 """,
         path,
     )

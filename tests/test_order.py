@@ -64,9 +64,10 @@ def row(n: int) -> dict[str, object]:
 def ordered(rows: list[dict[str, Any]], column: str, *, descending: bool) -> list[str]:
     """Ids by `column`, nulls last, NaN greatest, ties by id."""
 
-    def key(row: dict[str, Any]) -> object:
-        value: object = row[column]
-        return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
+    def key(row: dict[str, Any]) -> tuple[bool, Any]:
+        value = row[column]
+        is_nan = isinstance(value, float) and math.isnan(value)
+        return is_nan, 0.0 if is_nan else value
 
     there = [row for row in rows if row.get(column) is not None]
     there.sort(key=key, reverse=descending)  # stable: ties keep the order of ids
@@ -153,7 +154,7 @@ def test_keyset_pages_go_by_id(path: Path) -> None:
 
 def test_random_orders_of_random_rows(path: Path) -> None:
     chosen = random.Random(3)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": f"r{n:05}", "n": chosen.choice([None, *range(-3, 4)]), "s": chosen.choice("abc")} for n in range(9000)
     ]
     with GenericStore.open(path, schema={"id": "string", "n": "int16", "s": "string"}, read="latest") as store:

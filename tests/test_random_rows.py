@@ -6,7 +6,7 @@ import struct
 import tempfile
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +40,9 @@ SCALARS: dict[str, tuple[Declared, SearchStrategy[object]]] = {
     "large": ({"type": "string", "large": True}, text(max_size=12)),
     **{f"int{bits}": ({"type": f"int{bits}"}, ints(bits, signed=True)) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": ({"type": f"uint{bits}"}, ints(bits, signed=False)) for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": ({"type": f"float{bits}"}, st.floats(width=bits)) for bits in (16, 32, 64)},
+    "float16": ({"type": "float16"}, st.floats(width=16)),
+    "float32": ({"type": "float32"}, st.floats(width=32)),
+    "float64": ({"type": "float64"}, st.floats(width=64)),
     "bool": ({"type": "bool"}, st.booleans()),
     "timestamp": ({"type": "timestamp"}, st.datetimes(timezones=st.just(UTC))),
     "naive": ({"type": "timestamp", "tz": None}, st.datetimes()),
@@ -72,10 +74,11 @@ def columns(draw: DrawFn) -> tuple[Declared, SearchStrategy[object]]:
     fields = st.lists(scalar, min_size=1, max_size=3)
     match draw(st.sampled_from(["scalar", "scalar", "vector", "list", "struct", "structs", "json", "blob"])):
         case "vector":
-            bits = draw(st.sampled_from([16, 32]))
+            dtype = draw(st.sampled_from(["float16", "float32"]))
             dim = draw(st.integers(1, 4))
-            declared = {"type": "vector", "dim": dim, "dtype": f"float{bits}"}
-            return declared, st.lists(st.floats(width=bits), min_size=dim, max_size=dim)
+            return {"type": "vector", "dim": dim, "dtype": dtype}, st.lists(
+                SCALARS[dtype][1], min_size=dim, max_size=dim
+            )
         case "list":
             kind, values = SCALARS[draw(scalar)]
             return {"type": "list", "item": kind}, st.lists(nullable(values), max_size=4)
@@ -113,9 +116,9 @@ def exact(value: object) -> object:
         case float():
             return struct.pack("<d", value)
         case list():
-            return [exact(item) for item in value]
+            return [exact(item) for item in cast("list[object]", value)]
         case dict():
-            return {key: exact(item) for key, item in value.items()}
+            return {key: exact(item) for key, item in cast("dict[str, object]", value).items()}
         case Decimal() | datetime() | date() | bool():
             return (type(value), str(value))
         case _:

@@ -198,14 +198,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_formats, "CHUNK_ROWS", 3)
 
 
-def rows_of(store: Twin) -> list[Row]:
+def rows_of(store: Twin | GenericStore) -> list[Row]:
     """All of them, with all columns, by id."""
-    return sorted(store.iter(columns=list(EVERY) if "price" in columns_of(store) else None), key=lambda row: row["id"])
-
-
-def columns_of(store: Twin) -> list[str]:
-    """The names of its columns."""
-    return list(store.schema())
+    return sorted(store.iter(columns=list(store.schema())), key=lambda row: row["id"])
 
 
 def numbered(count: int, start: int = 0) -> list[Row]:

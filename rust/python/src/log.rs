@@ -65,7 +65,7 @@ pub fn stop(py: Python<'_>, limit: Duration) {
     let Some(Bridge { records, ended }) = BRIDGE.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     drop(records);
     // An elapsed limit means that a handler hangs; the process is ending.
-    py.detach(move || drop(ended.recv_timeout(limit)));
+    let _ = py.detach(move || ended.recv_timeout(limit));
 }
 
 struct Forward;
