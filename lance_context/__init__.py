@@ -27,10 +27,16 @@ from lance_context.errors import (
     UnsupportedError,
 )
 from lance_context.generic import GenericStore
+from lance_context.schema import Schema, schema_from
 from lance_context.types import (
     AddResult,
+    ArrowArray,
+    ArrowData,
+    ArrowStream,
     DeleteResult,
+    ExportReport,
     Finding,
+    ImportReport,
     MaintenanceOptions,
     MergeReport,
     OnConflict,
@@ -39,6 +45,8 @@ from lance_context.types import (
     Row,
     SchemaDeclaration,
     StoreStats,
+    TransferFormat,
+    TransferProgress,
 )
 
 __version__ = _native.VERSION
@@ -46,14 +54,19 @@ __version__ = _native.VERSION
 __all__ = [
     "AddResult",
     "AlreadyExistsError",
+    "ArrowArray",
+    "ArrowData",
+    "ArrowStream",
     "AsyncGenericStore",
     "AuthError",
     "ConflictError",
     "DeleteResult",
+    "ExportReport",
     "FencedError",
     "Finding",
     "FormatError",
     "GenericStore",
+    "ImportReport",
     "InternalError",
     "LanceContextError",
     "MaintenanceOptions",
@@ -66,13 +79,17 @@ __all__ = [
     "RecordBatch",
     "Row",
     "RowError",
+    "Schema",
     "SchemaDeclaration",
     "SchemaError",
     "StateError",
     "StorageError",
     "StoreStats",
+    "TransferFormat",
+    "TransferProgress",
     "UnavailableError",
     "UnsealedRowsWarning",
     "UnsupportedError",
     "__version__",
+    "schema_from",
 ]

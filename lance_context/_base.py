@@ -9,12 +9,18 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, cast
 
 from lance_context import _lifecycle
+from lance_context._html import store_html
 from lance_context._native import Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
-from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration
+from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration, StoreStats, T
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from lance_context._models import ModelView, Plan
 
 DEFAULT_MAINTENANCE = MaintenanceOptions()
 
@@ -59,6 +65,7 @@ def query(
     filter: str | Mapping[str, object] | None = None,
     params: Mapping[str, object] | None = None,
     columns: Sequence[str] | None = None,
+    order_by: str | Sequence[str] | None = None,
     limit: int | None = None,
     offset: int | None = None,
     after: str | None = None,
@@ -69,8 +76,9 @@ def query(
         filter=filter,
         params=params,
         columns=column_names(columns),
-        limit=None if limit is None else _not_negative("limit", limit),
-        offset=0 if offset is None else _not_negative("offset", offset),
+        order_by=[order_by] if isinstance(order_by, str) else order_by and list(order_by),
+        limit=None if limit is None else not_negative("limit", limit),
+        offset=0 if offset is None else not_negative("offset", offset),
         after=after,
         read=read,
     )
@@ -100,23 +108,72 @@ def column_names(columns: Sequence[str] | None) -> list[str] | None:
     return None if columns is None else list(columns)
 
 
+def not_negative(argument: str, value: int) -> int:
+    """Refuses a negative `value`."""
+    if value < 0:
+        raise ValueError(f"`{argument}` is at least 0, not {value}")
+    return value
+
+
 def findings(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
     """Names the fields of what the engine's doctor found."""
     return [Finding(**finding) for finding in found]
 
 
-class BaseStore:
-    """One open handle: its identity, its end, and the warning about rows that a read cannot see."""
+def plan_given(schema: object) -> Plan[Any] | None:
+    """Takes a class in place of a declaration as a model; ``None``: it is no class."""
+    return plan_of(schema) if isinstance(schema, type) else None
+
+
+def plan_of(model: object | None) -> Plan[Any] | None:
+    """Takes a model, if one is given."""
+    if model is None:
+        return None
+    from lance_context import _models
+
+    return _models.plan_of(cast("type[BaseModel]", model))
+
+
+def rows_given(rows: object) -> object:
+    """Takes models as rows. Whatever else is given is passed on as it is."""
+    # No model is there unless pydantic is, which rows alone do not import.
+    model = getattr(sys.modules.get("pydantic.main"), "BaseModel", None)
+    if model is None:
+        return rows
+    if isinstance(rows, model):
+        several: Iterable[object] = [rows]
+    elif isinstance(rows, Mapping | str | bytes) or _is_arrow(rows) or not isinstance(rows, Iterable):
+        return cast("object", rows)
+    else:
+        several = cast("Iterable[object]", rows)
+        if isinstance(several, list) and not any(type(row) is not dict and isinstance(row, model) for row in several):
+            return several
+    from lance_context import _models
+
+    return _models.rows_of(several)
+
+
+def as_they_are(rows: list[Row]) -> list[Row]:
+    """Rows of named columns, which are no models."""
+    return rows
+
+
+class BaseStore(Generic[T]):
+    """One open handle: its identity, its end, what it reads rows as, and the warning about rows that are not seen."""
 
     _native: Store
     _read: ReadMode
     _warned: bool
+    _stats: StoreStats | None
+    _view: ModelView[Any] | None
 
     def __init__(self, native: Store, read: ReadMode) -> None:
         self._native = native
         _lifecycle.track(native)
         self._read = read
         self._warned = False
+        self._stats = None
+        self._view = None
 
     @property
     def uri(self) -> str:
@@ -143,9 +200,35 @@ class BaseStore:
         closed = ", closed" if self.closed else ""
         return f"<{type(self).__name__} {self.uri!r}{closed}>"
 
+    def _repr_html_(self) -> str:
+        """Shows the handle in a notebook: what it is, its columns, and the counters that `stats` read last. No I/O."""
+        schema = {} if self.closed else self.schema()
+        return store_html(repr(self), schema, self._native.unsealed_rows, self._stats)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} holds files and threads and cannot be pickled; pass its uri, and open the store where it is used"
+        )
+
     def __del__(self) -> None:
         if not self._native.closed and not sys.is_finalizing():
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+
+    def _read_as(self, plan: Plan[Any] | None) -> None:
+        """From here on, reads make models of whole rows, if there is a plan for them."""
+        self._view = None if plan is None else plan.view(self.schema())
+
+    def _asked(self, columns: Sequence[str] | None) -> list[str] | None:
+        """The columns to read: those of the model, if there is one and the caller names none."""
+        return column_names(columns) if columns is not None or self._view is None else self._view.columns
+
+    def _typed(self, rows: list[Row]) -> list[T]:
+        """Whole rows as what the store reads them as."""
+        return cast("list[T]", rows if self._view is None else self._view.models(rows))
+
+    def _typed_or_none(self, rows: list[Row | None]) -> list[T | None]:
+        typed = iter(self._typed([row for row in rows if row is not None]))
+        return [None if row is None else next(typed) for row in rows]
 
     def _saw_nothing(self, read: ReadMode | None) -> None:
         """Warns, once a handle, when rows exist that the empty read could not see."""
@@ -171,9 +254,15 @@ def _location(uri: str | os.PathLike[str]) -> str:
     return location
 
 
+def _is_arrow(rows: object) -> bool:
+    return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
+
+
 def _declaration(schema: SchemaDeclaration) -> str:
     if not isinstance(schema, Mapping):
-        raise TypeError(f"`schema` takes a mapping of column names to types, not {type(schema).__name__}")
+        raise TypeError(
+            f"`schema` takes a mapping of column names to types or a pydantic model, not {type(schema).__name__}"
+        )
     # JSON turns other keys into text, and knows dict alone.
     if not all(isinstance(name, str) for name in schema):
         raise TypeError("the column names of `schema` are str")
@@ -184,9 +273,3 @@ def _plain(declaration: object) -> dict[object, object]:
     if isinstance(declaration, Mapping):
         return dict(cast("Mapping[object, object]", declaration))
     raise TypeError(f"`schema` takes type names and mappings, not {type(declaration).__name__}")
-
-
-def _not_negative(argument: str, value: int) -> int:
-    if value < 0:
-        raise ValueError(f"`{argument}` is at least 0, not {value}")
-    return value

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 from lance_context._base import (
     DEFAULT_MAINTENANCE,
     BaseStore,
-    column_names,
+    as_they_are,
     findings,
     many_ids,
     open_request,
+    plan_given,
+    plan_of,
     query,
     row_ids,
+    rows_given,
     seconds,
 )
 from lance_context._native import Query, RecordBatch, Store
 from lance_context._opening import Opening
+from lance_context._tables import arrow_table, pandas_frame, polars_frame
+from lance_context._transfer import Export, Import, in_thread
 from lance_context.types import (
     AddResult,
+    ArrowData,
     DeleteResult,
+    ExportReport,
     Finding,
+    ImportReport,
+    M,
     MaintenanceOptions,
     MergeReport,
     OnConflict,
@@ -34,16 +44,44 @@ from lance_context.types import (
     Row,
     SchemaDeclaration,
     StoreStats,
+    T,
+    TransferFormat,
+    TransferProgress,
 )
 
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
-class AsyncGenericStore(BaseStore):
+    from lance_context._models import Plan
+
+R = TypeVar("R")
+
+
+class AsyncGenericStore(BaseStore[T]):
     """Async form of `GenericStore`. A handle may be shared by tasks.
 
     Cancelling a task ends its read. A write that has begun goes on in the store: it is then either fully
     there or not at all, and repeating it is safe, because rows are keyed by ``id``.
     """
 
+    @overload
+    @classmethod
+    def open(
+        cls,
+        uri: str | PathLike[str],
+        schema: type[M],
+        *,
+        seal_on_add: bool | None = None,
+        fsync: bool | None = None,
+        gc_grace: float | timedelta | None = None,
+        read: ReadMode = "sealed",
+        maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Opening[AsyncGenericStore[M]]: ...
+
+    @overload
     @classmethod
     def open(
         cls,
@@ -56,11 +94,26 @@ class AsyncGenericStore(BaseStore):
         read: ReadMode = "sealed",
         maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
         storage_options: Mapping[str, str] | None = None,
-    ) -> Opening[Self]:
+    ) -> Opening[Self]: ...
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | PathLike[str],
+        schema: SchemaDeclaration | type[M] | None = None,
+        *,
+        seal_on_add: bool | None = None,
+        fsync: bool | None = None,
+        gc_grace: float | timedelta | None = None,
+        read: ReadMode = "sealed",
+        maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Opening[Self] | Opening[AsyncGenericStore[M]]:
         """Async form of `GenericStore.open`: await the result, or enter it with ``async with``."""
+        plan = plan_given(schema)
         request = open_request(
             uri,
-            schema,
+            plan.schema if plan else cast("SchemaDeclaration | None", schema),
             seal_on_add=seal_on_add,
             fsync=fsync,
             gc_grace=gc_grace,
@@ -70,21 +123,49 @@ class AsyncGenericStore(BaseStore):
         )
 
         async def start() -> Self:
-            return cls(await Store.open_async(*request), read)
+            return await cls._opened(await Store.open_async(*request), read, plan)
 
         return Opening(start)
+
+    @overload
+    @classmethod
+    def open_existing(
+        cls,
+        uri: str | PathLike[str],
+        *,
+        model: type[M],
+        read_only: bool = False,
+        read: ReadMode = "sealed",
+        maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Opening[AsyncGenericStore[M]]: ...
+
+    @overload
+    @classmethod
+    def open_existing(
+        cls,
+        uri: str | PathLike[str],
+        *,
+        model: None = None,
+        read_only: bool = False,
+        read: ReadMode = "sealed",
+        maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Opening[Self]: ...
 
     @classmethod
     def open_existing(
         cls,
         uri: str | PathLike[str],
         *,
+        model: type[M] | None = None,
         read_only: bool = False,
         read: ReadMode = "sealed",
         maintenance: MaintenanceOptions | None = DEFAULT_MAINTENANCE,
         storage_options: Mapping[str, str] | None = None,
-    ) -> Opening[Self]:
+    ) -> Opening[Self] | Opening[AsyncGenericStore[M]]:
         """Async form of `GenericStore.open_existing`: await the result, or enter it with ``async with``."""
+        plan = plan_of(model)
         request = open_request(
             uri,
             must_exist=True,
@@ -95,9 +176,19 @@ class AsyncGenericStore(BaseStore):
         )
 
         async def start() -> Self:
-            return cls(await Store.open_async(*request), read)
+            return await cls._opened(await Store.open_async(*request), read, plan)
 
         return Opening(start)
+
+    @classmethod
+    async def _opened(cls, native: Store, read: ReadMode, plan: Plan[Any] | None) -> Self:
+        store = cls(native, read)
+        try:
+            store._read_as(plan)
+        except BaseException:
+            await store.close()
+            raise
+        return store
 
     @classmethod
     async def doctor(
@@ -113,12 +204,12 @@ class AsyncGenericStore(BaseStore):
 
     async def add(
         self,
-        rows: Mapping[str, object] | Iterable[Mapping[str, object]],
+        rows: T | Mapping[str, object] | Iterable[T | Mapping[str, object]] | ArrowData,
         *,
         on_conflict: OnConflict = "replace",
     ) -> AddResult:
         """Async form of `GenericStore.add`. The rows are read before the first suspension."""
-        return AddResult(await self._native.add_async(rows, on_conflict))
+        return AddResult(await self._native.add_async(rows_given(rows), on_conflict))
 
     async def update(self, id: str, changes: Mapping[str, object]) -> None:
         """Async form of `GenericStore.update`."""
@@ -134,43 +225,119 @@ class AsyncGenericStore(BaseStore):
         """Async form of `GenericStore.delete_where`."""
         return DeleteResult(await self._native.delete_where_async(query(filter=filter, params=params)))
 
+    @overload
+    async def list(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> builtins.list[T]: ...
+
+    @overload
+    async def list(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str],
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> builtins.list[Row]: ...
+
     async def list(
         self,
         *,
         filter: str | Mapping[str, object] | None = None,
         params: Mapping[str, object] | None = None,
         columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
         limit: int | None = None,
         offset: int | None = None,
         after: str | None = None,
         read: ReadMode | None = None,
-    ) -> builtins.list[Row]:
+    ) -> builtins.list[T] | builtins.list[Row]:
         """Async form of `GenericStore.list`."""
-        asked = query(filter=filter, params=params, columns=columns, limit=limit, offset=offset, after=after, read=read)
+        asked = query(
+            filter=filter,
+            params=params,
+            columns=self._asked(columns),
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
         rows = await self._native.list_rows_async(asked)
         if not rows:
             self._saw_nothing(read)
-        return rows
+        return self._typed(rows) if columns is None else rows
 
-    async def get(self, id: str, *, columns: Sequence[str] | None = None, read: ReadMode | None = None) -> Row | None:
+    @overload
+    async def get(self, id: str, *, columns: None = None, read: ReadMode | None = None) -> T | None: ...
+
+    @overload
+    async def get(self, id: str, *, columns: Sequence[str], read: ReadMode | None = None) -> Row | None: ...
+
+    async def get(
+        self, id: str, *, columns: Sequence[str] | None = None, read: ReadMode | None = None
+    ) -> T | Row | None:
         """Async form of `GenericStore.get`."""
-        row = await self._native.get_async(id, column_names(columns), read)
+        row = await self._native.get_async(id, self._asked(columns), read)
         if row is None:
             self._saw_nothing(read)
-        return row
+        return row if row is None or columns is not None else self._typed([row])[0]
+
+    @overload
+    async def get_many(
+        self, ids: Sequence[str], *, columns: None = None, read: ReadMode | None = None
+    ) -> builtins.list[T | None]: ...
+
+    @overload
+    async def get_many(
+        self, ids: Sequence[str], *, columns: Sequence[str], read: ReadMode | None = None
+    ) -> builtins.list[Row | None]: ...
 
     async def get_many(
         self, ids: Sequence[str], *, columns: Sequence[str] | None = None, read: ReadMode | None = None
-    ) -> builtins.list[Row | None]:
+    ) -> builtins.list[T | None] | builtins.list[Row | None]:
         """Async form of `GenericStore.get_many`."""
-        rows = await self._native.get_many_async(many_ids(ids), column_names(columns), read)
+        rows = await self._native.get_many_async(many_ids(ids), self._asked(columns), read)
         if rows and all(row is None for row in rows):
             self._saw_nothing(read)
-        return rows
+        return self._typed_or_none(rows) if columns is None else rows
 
     async def exists(self, id: str, *, read: ReadMode | None = None) -> bool:
         """Async form of `GenericStore.exists`."""
         return await self._native.get_async(id, ["id"], read) is not None
+
+    @overload
+    def iter(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: None = None,
+        read: ReadMode | None = None,
+    ) -> AsyncIterator[T]: ...
+
+    @overload
+    def iter(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str],
+        read: ReadMode | None = None,
+    ) -> AsyncIterator[Row]: ...
 
     def iter(
         self,
@@ -179,9 +346,12 @@ class AsyncGenericStore(BaseStore):
         params: Mapping[str, object] | None = None,
         columns: Sequence[str] | None = None,
         read: ReadMode | None = None,
-    ) -> AsyncIterator[Row]:
+    ) -> AsyncIterator[T] | AsyncIterator[Row]:
         """Async form of `GenericStore.iter`. The rows are those of the moment when the loop begins."""
-        return _rows(self._native, query(filter=filter, params=params, columns=columns, read=read))
+        asked = query(filter=filter, params=params, columns=self._asked(columns), read=read)
+        if columns is None:
+            return _rows(self._native, asked, self._typed)
+        return _rows(self._native, asked, as_they_are)
 
     def batches(
         self,
@@ -193,6 +363,81 @@ class AsyncGenericStore(BaseStore):
     ) -> AsyncIterator[RecordBatch]:
         """Async form of `GenericStore.batches`. The rows are those of the moment when the loop begins."""
         return _batches(self._native, query(filter=filter, params=params, columns=columns, read=read))
+
+    async def to_arrow(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> pyarrow.Table:
+        """Async form of `GenericStore.to_arrow`."""
+        asked = query(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return arrow_table(await self._native.table_async(asked))
+
+    async def to_pandas(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> pandas.DataFrame:
+        """Async form of `GenericStore.to_pandas`. The frame is made in a thread."""
+        table = await self.to_arrow(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return await in_thread(partial(pandas_frame, table))
+
+    async def to_polars(
+        self,
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        after: str | None = None,
+        read: ReadMode | None = None,
+    ) -> polars.DataFrame:
+        """Async form of `GenericStore.to_polars`. The frame is made in a thread."""
+        table = await self.to_arrow(
+            filter=filter,
+            params=params,
+            columns=columns,
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            after=after,
+            read=read,
+        )
+        return await in_thread(partial(polars_frame, table))
 
     async def count(
         self,
@@ -219,11 +464,52 @@ class AsyncGenericStore(BaseStore):
 
     async def stats(self) -> StoreStats:
         """Async form of `GenericStore.stats`."""
-        return StoreStats(**await self._native.stats_async())
+        self._stats = StoreStats(**await self._native.stats_async())
+        return self._stats
 
     async def close(self) -> None:
         """Async form of `GenericStore.close`."""
         await self._native.close_async()
+
+    async def import_(
+        self,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        format: TransferFormat | None = None,
+        on_conflict: OnConflict = "replace",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        skip: int = 0,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ImportReport:
+        """Async form of `GenericStore.import_`. Files are read in a thread."""
+        reading = Import(self._native, source, format=format, columns=columns, skip=skip, progress=progress)
+        with reading:
+            while (rows := await in_thread(reading.next)) is not None:
+                reading.added(await self._native.add_async(rows, on_conflict))
+        return reading.report()
+
+    async def export(
+        self,
+        target: str | PathLike[str],
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        format: TransferFormat | None = None,
+        read: ReadMode | None = None,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ExportReport:
+        """Async form of `GenericStore.export`. The file is written in a thread."""
+        writing = Export(self._native, target, format=format, columns=columns, progress=progress)
+        with writing:
+            asked = query(filter=filter, params=params, columns=writing.columns, read=read)
+            async for batch in _batches(self._native, asked):
+                await in_thread(partial(writing.write, batch))
+                writing.written()
+            report = await in_thread(writing.finish)
+        if not report.rows:
+            self._saw_nothing(read)
+        return report
 
     async def __aenter__(self) -> Self:
         return self
@@ -234,10 +520,12 @@ class AsyncGenericStore(BaseStore):
         await self.close()
 
 
-async def _rows(store: Store, asked: Query) -> AsyncIterator[Row]:
+async def _rows(
+    store: Store, asked: Query, read_as: Callable[[builtins.list[Row]], builtins.list[R]]
+) -> AsyncIterator[R]:
     stream = await store.stream_async(asked)
     while (rows := await stream.next_rows_async()) is not None:
-        for row in rows:
+        for row in read_as(rows):
             yield row
 
 

@@ -16,12 +16,14 @@ class LanceContextError(Exception):
         retryable: Whether the same call can succeed later without a change by the caller.
         row: Index of the row concerned in its batch, if the error is about one.
         column: Name of the column concerned, if the error is about one.
+        rows_done: How many rows of the source are durable, if an import was broken off.
     """
 
     code: str
     retryable: bool
     row: int | None
     column: str | None
+    rows_done: int | None = None
 
     def __init__(
         self,
@@ -48,10 +50,10 @@ class SchemaError(LanceContextError, ValueError):
 
 
 class RowError(LanceContextError, ValueError):
-    """A row does not fit the schema; nothing of its batch was written.
+    """A row does not fit the schema, and nothing of its batch was written; or a stored one does not fit the model.
 
     Codes: ``unknown-column``, ``missing-value``, ``wrong-type``, ``out-of-range``, ``batch-too-large``,
-    ``invalid-row``.
+    ``invalid-row``, ``invalid-event``.
     """
 
 
@@ -65,32 +67,38 @@ class QueryError(LanceContextError, ValueError):
 class NotFoundError(LanceContextError, LookupError):
     """What was asked for is not there.
 
-    Codes: ``store-not-found``, ``row-not-found``.
+    Codes: ``store-not-found``, ``row-not-found``, ``item-not-found``.
     """
 
 
 class AlreadyExistsError(LanceContextError):
     """What was to be created is there already.
 
-    Codes: ``row-exists``.
+    Codes: ``row-exists``, ``item-exists``.
     """
 
 
 class ConflictError(LanceContextError):
-    """Another writer was faster."""
+    """Another writer was faster.
+
+    Codes: ``event-conflict``.
+    """
 
 
 class FencedError(ConflictError):
     """Another writer took over: it kept the store through every retry, or came between a write and its end.
 
-    Codes: ``writer-fenced``, ``write-uncertain``.
+    With ``stream-fenced`` another stream owns the item: stop this writer, do not reopen.
+
+    Codes: ``writer-fenced``, ``write-uncertain``, ``stream-fenced``.
     """
 
 
 class StateError(LanceContextError):
     """The handle cannot do this in its state, or ever.
 
-    Codes: ``closed``, ``forked``, ``runtime-stopped``, ``read-only``.
+    Codes: ``closed``, ``forked``, ``runtime-stopped``, ``read-only``, ``stream-gap``, ``item-terminal``,
+    ``config-changed``, ``repeated-position``, ``writer-order``.
     """
 
 
@@ -125,7 +133,7 @@ class UnsupportedError(LanceContextError):
 class FormatError(LanceContextError):
     """Stored data cannot be read: it is something else, damaged, or of a newer version.
 
-    Codes: ``not-a-store``, ``damaged``.
+    Codes: ``not-a-store``, ``damaged``, ``item-damaged``, ``blob-damaged``.
     """
 
 

@@ -4,17 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from typing_extensions import TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Row: TypeAlias = dict[str, Any]
 """One record by column name. The value of a column has the type that its declaration says."""
+
+T = TypeVar("T", default=Row)
+"""What a store reads its rows as: `Row`, or the model that it was opened with."""
+
+M = TypeVar("M", bound="BaseModel")
+"""A pydantic model."""
 
 ReadMode: TypeAlias = Literal["sealed", "latest"]
 """Which durable rows a read sees: ``"sealed"`` ones, or the ``"latest"`` of every writer."""
 
 SchemaDeclaration: TypeAlias = Mapping[str, "str | Mapping[str, object]"]
-"""Columns by name: a type name, or a mapping with ``"type"``, its options and ``"nullable"``."""
+"""Columns by name: a type name, or a mapping with ``"type"``, its options and ``"nullable"``.
 
+The classes of `lance_context.schema` are such mappings, and its `Schema` is a declaration."""
+
+
+class ArrowStream(Protocol):
+    """Arrow columns in batches: a table or a reader of pyarrow, a frame of Polars or pandas, a result of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Hands out the batches as a capsule."""
+        ...
+
+
+class ArrowArray(Protocol):
+    """Arrow columns in one batch: a `RecordBatch` of this package or of pyarrow."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Hands out schema and columns as capsules."""
+        ...
+
+
+ArrowData: TypeAlias = ArrowStream | ArrowArray
+"""What speaks the Arrow PyCapsule interface."""
 
 OnConflict: TypeAlias = Literal["replace", "error", "ignore"]
 """What `add` does with a row whose id is there already: replace it, refuse the whole call, or keep the old one."""
@@ -160,3 +192,58 @@ class StoreStats:
     seal_on_add: bool
     fsync: bool
     maintenance_error: str | None
+
+
+TransferFormat: TypeAlias = Literal["parquet", "jsonl", "arrow", "arrow-stream"]
+"""A file of rows: Parquet, JSON lines, an Arrow IPC file (Feather), or an Arrow IPC stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferProgress:
+    """How far an `GenericStore.import_` or `GenericStore.export` is.
+
+    Attributes:
+        path: The file that is read, or the one that will be.
+        rows: Rows transferred, those of earlier files included: durable in the store, or written to the file.
+        total_rows: Rows of `path`, if it tells.
+        bytes: Bytes of `path` read or written; ``None`` where files are not read from the front to the back (Parquet).
+        total_bytes: Size of `path`; ``None`` while it grows.
+    """
+
+    path: str
+    rows: int
+    total_rows: int | None
+    bytes: int | None
+    total_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What `GenericStore.import_` did.
+
+    Attributes:
+        rows: Rows read, all of them durable.
+        added: Rows added: fewer with ``on_conflict="ignore"`` than were read.
+        skipped: Rows passed over at the beginning.
+        chunks: Atomic additions.
+    """
+
+    rows: int
+    added: int
+    skipped: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """What `GenericStore.export` did.
+
+    Attributes:
+        rows: Rows written.
+        bytes: Size of the file.
+        path: Where it is.
+    """
+
+    rows: int
+    bytes: int
+    path: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -264,6 +266,49 @@ def test_one_store_in_two_loops(path: Path) -> None:
         path,
     )
     assert end.err == ""
+
+
+def test_uvloop(path: Path) -> None:
+    end = run(
+        """
+        import asyncio, sys, threading
+        import uvloop
+        from lance_context import AsyncGenericStore
+
+        async def main(path, name):
+            async with AsyncGenericStore.open(path, schema={"id": "string", "raw": "binary"}, read="latest") as store:
+                await asyncio.gather(*(store.add({"id": f"{name}{n}"}) for n in range(20)))
+                late = asyncio.ensure_future(store.add({"id": f"{name}-late", "raw": b"x" * 5_000_000}))
+                await asyncio.sleep(0)
+                late.cancel()
+                await asyncio.gather(late, return_exceptions=True)
+                assert [row["id"] async for row in store.iter(filter="id = 'a3'")] == ["a3"]
+                assert await store.count(filter="raw IS NULL") >= 20
+
+        uvloop.run(main(sys.argv[1], "a"))
+        others = [threading.Thread(target=uvloop.run, args=(main(sys.argv[1], name),)) for name in "bc"]
+        for thread in others: thread.start()
+        for thread in others: thread.join()
+
+        async def leave():
+            store = await AsyncGenericStore.open(sys.argv[1], read="latest")
+            asyncio.ensure_future(store.count())
+            await store.close()
+
+        uvloop.run(leave())
+        """,
+        path,
+    )
+    assert end.err == ""
+    with GenericStore.open_existing(path) as store:
+        assert store.count(filter="raw IS NULL") == 60
+
+
+def test_a_handle_cannot_be_pickled(path: Path) -> None:
+    with GenericStore.open(path, schema={"id": "string"}) as store:
+        for copying in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot be pickled; pass its uri"):
+                copying(store)
 
 
 def test_the_async_store_in_this_process(path: Path) -> None:

@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import lance_context
 import lance_context.errors
 import lance_context.generic
+import lance_context.schema
 from lance_context import AsyncGenericStore, GenericStore, LanceContextError, UnavailableError
 
 ROOT = Path(__file__).parent.parent
@@ -125,8 +127,11 @@ def test_errors_are_also_what_python_calls_them() -> None:
     assert UnavailableError("try later").retry_after is None
 
 
-def test_examples_run() -> None:
-    result = doctest.testmod(lance_context.generic)
+@pytest.mark.parametrize("module", [lance_context.generic, lance_context.schema])
+def test_examples_run(module: ModuleType) -> None:
+    # Not compiled as the module is, whose annotations are text: an example stands for a program.
+    names = {name: value for name, value in vars(module).items() if name != "annotations"}
+    result = doctest.testmod(module, globs=names)
     assert result.attempted > 0
     assert result.failed == 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -52,11 +52,11 @@ def test_seal_on_add_is_seen_at_once_and_persists(path: Path) -> None:
         ("gc_grace", timedelta(minutes=1), timedelta(minutes=2)),
     ],
 )
-def test_an_option_that_contradicts_the_stored_one(path: Path, option: str, stored: object, given: object) -> None:
-    GenericStore.open(path, schema=SCHEMA, **{option: stored}).close()  # pyright: ignore[reportArgumentType]
-    GenericStore.open(path, **{option: stored}).close()  # pyright: ignore[reportArgumentType]
+def test_an_option_that_contradicts_the_stored_one(path: Path, option: str, stored: Any, given: Any) -> None:  # noqa: ANN401
+    GenericStore.open(path, schema=SCHEMA, **{option: stored}).close()
+    GenericStore.open(path, **{option: stored}).close()
     with pytest.raises(SchemaError) as error:
-        GenericStore.open(path, **{option: given})  # pyright: ignore[reportArgumentType]
+        GenericStore.open(path, **{option: given})
     assert error.value.code == "option-mismatch"
     assert option in str(error.value)
     if isinstance(stored, bool):

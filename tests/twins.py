@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from lance_context import AsyncGenericStore, GenericStore
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from os import PathLike
     from pathlib import Path
 
     from lance_context import (
         AddResult,
         DeleteResult,
+        ExportReport,
+        ImportReport,
         MergeReport,
         OnConflict,
         ReadMode,
@@ -22,13 +25,18 @@ if TYPE_CHECKING:
         Row,
         SchemaDeclaration,
         StoreStats,
+        TransferFormat,
+        TransferProgress,
     )
 
 T = TypeVar("T")
 
 
 class Twin(Protocol):
-    """What both classes can do, without `await`. `GenericStore` is one as it is."""
+    """What both classes can do with rows, without `await`. `GenericStore` is one as it is.
+
+    Its overloads, by whether `columns` are named, say more than these signatures, so type checkers need a cast.
+    """
 
     def add(
         self, rows: Mapping[str, object] | Iterable[Mapping[str, object]], *, on_conflict: OnConflict = "replace"
@@ -76,6 +84,28 @@ class Twin(Protocol):
     ) -> int: ...
     def flush(self) -> None: ...
     def merge(self) -> MergeReport: ...
+    def schema(self) -> Row: ...
+    def import_(
+        self,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        format: TransferFormat | None = None,
+        on_conflict: OnConflict = "replace",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        skip: int = 0,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ImportReport: ...
+    def export(
+        self,
+        target: str | PathLike[str],
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        format: TransferFormat | None = None,
+        read: ReadMode | None = None,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ExportReport: ...
     def stats(self) -> StoreStats: ...
     def close(self) -> None: ...
 
@@ -169,6 +199,42 @@ class Awaited:
     def merge(self) -> MergeReport:
         return self._run(self._store.merge())
 
+    def schema(self) -> Row:
+        return self._store.schema()
+
+    def import_(
+        self,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        format: TransferFormat | None = None,
+        on_conflict: OnConflict = "replace",
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        skip: int = 0,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ImportReport:
+        return self._run(
+            self._store.import_(
+                source, format=format, on_conflict=on_conflict, columns=columns, skip=skip, progress=progress
+            )
+        )
+
+    def export(
+        self,
+        target: str | PathLike[str],
+        *,
+        filter: str | Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+        format: TransferFormat | None = None,
+        read: ReadMode | None = None,
+        progress: Callable[[TransferProgress], None] | None = None,
+    ) -> ExportReport:
+        return self._run(
+            self._store.export(
+                target, filter=filter, params=params, columns=columns, format=format, read=read, progress=progress
+            )
+        )
+
     def stats(self) -> StoreStats:
         return self._run(self._store.stats())
 
@@ -186,7 +252,8 @@ class Opener:
     def create(self, path: Path, schema: SchemaDeclaration) -> Twin:
         """A store that reads latest and does nothing by itself."""
         if self._loop is None:
-            return self._kept(GenericStore.open(path, schema, read="latest", gc_grace=0, maintenance=None))
+            store = GenericStore.open(path, schema, read="latest", gc_grace=0, maintenance=None)
+            return self._kept(cast("Twin", store))
 
         async def opening() -> AsyncGenericStore:
             return await AsyncGenericStore.open(path, schema, read="latest", gc_grace=0, maintenance=None)
@@ -196,7 +263,8 @@ class Opener:
     def reopen(self, path: Path, *, read_only: bool = False) -> Twin:
         """Another handle of it, which reads sealed rows: all that was durable until now."""
         if self._loop is None:
-            return self._kept(GenericStore.open_existing(path, read_only=read_only, maintenance=None))
+            store = GenericStore.open_existing(path, read_only=read_only, maintenance=None)
+            return self._kept(cast("Twin", store))
 
         async def opening() -> AsyncGenericStore:
             return await AsyncGenericStore.open_existing(path, read_only=read_only, maintenance=None)

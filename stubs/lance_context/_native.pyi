@@ -6,12 +6,40 @@ from _typeshed import SupportsGetItem
 from collections.abc import Awaitable
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 
-__all__ = ["VERSION", "Maintenance", "OpenOptions", "Query", "RecordBatch", "Store", "Stream", "shutdown"]
+__all__ = ["VERSION", "Lines", "Maintenance", "OpenOptions", "Query", "RecordBatch", "Store", "Stream", "shutdown"]
 
 VERSION: Final[str]
 """
 The version of the package.
 """
+
+@final
+class Lines:
+    """
+    JSON lines of rows of one schema.
+    """
+    def __new__(cls, /, schema: str, columns: dict[str, str] | None) -> Lines:
+        """
+        Lines of the schema in JSON. `columns` selects the members to read, and says which column each one is;
+        `None`: every member is a column.
+        """
+    @property
+    def column_names(self, /) -> list[str]:
+        """
+        The names of all columns, in the order of the declaration.
+        """
+    def decode(self, /, lines: SupportsGetItem[int, bytes | bytearray]) -> RecordBatch:
+        """
+        The rows of some lines, one each.
+        """
+    def empty(self, /, columns: SupportsGetItem[int, str]) -> RecordBatch:
+        """
+        No rows, with the columns that a query for `columns` yields.
+        """
+    def encode(self, /, rows: RecordBatch) -> bytes:
+        """
+        The lines of some rows, each with its end.
+        """
 
 @final
 class Maintenance:
@@ -32,7 +60,7 @@ class Query:
     """
     What a `list` or a `count` asks for.
     """
-    def __new__(cls, /, *, filter: "object" = None, params: "object" = None, columns: SupportsGetItem[int, str] | None = None, limit: SupportsIndex | None = None, offset: SupportsIndex = 0, after: str | None = None, read: str | None = None) -> Query: ...
+    def __new__(cls, /, *, filter: "object" = None, params: "object" = None, columns: SupportsGetItem[int, str] | None = None, order_by: SupportsGetItem[int, str] | None = None, limit: SupportsIndex | None = None, offset: SupportsIndex = 0, after: str | None = None, read: str | None = None) -> Query: ...
 
 @final
 class RecordBatch:
@@ -69,7 +97,7 @@ class Store:
     """
     def add(self, /, rows: "object", on_conflict: str) -> int:
         """
-        Adds one mapping or an iterable of mappings; returns how many rows.
+        Adds one mapping, an iterable of mappings, or Arrow data; returns how many rows.
         """
     def add_async(self, /, rows: "object", on_conflict: str) -> Awaitable[int]:
         """
@@ -199,6 +227,14 @@ class Store:
     def stream_async(self, /, query: Query) -> Awaitable[Stream]:
         """
         Awaitable form of `stream`.
+        """
+    def table(self, /, query: Query) -> list[RecordBatch]:
+        """
+        The rows that `query` asks for, in its order, as Arrow columns; at least one batch.
+        """
+    def table_async(self, /, query: Query) -> Awaitable[list[RecordBatch]]:
+        """
+        Awaitable form of `table`.
         """
     @property
     def unsealed_rows(self, /) -> int:

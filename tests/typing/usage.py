@@ -1,29 +1,59 @@
 """How programs use the package, for the type checker alone: this file is never run."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Annotated, Any, TypeVar, assert_type
+
+from pydantic import BaseModel
 
 from lance_context import (
     AddResult,
     AsyncGenericStore,
     DeleteResult,
+    ExportReport,
     Finding,
     GenericStore,
+    ImportReport,
     LanceContextError,
     MaintenanceOptions,
     MergeReport,
     OptimizeReport,
     RecordBatch,
     Row,
+    Schema,
+    SchemaDeclaration,
     StoreStats,
+    TransferProgress,
+    schema_from,
+)
+from lance_context.schema import (
+    Binary,
+    Blob,
+    Bool,
+    Column,
+    ColumnDeclaration,
+    Date,
+    Decimal,
+    Float16,
+    Int32,
+    Json,
+    List,
+    String,
+    Struct,
+    Timestamp,
+    UInt8,
+    Vector,
 )
 
 
 def rows() -> Iterator[Mapping[str, object]]:
     yield {"id": "r1", "embedding": (0.0, 1.0)}
+
+
+def progress(done: TransferProgress) -> None:
+    assert_type(done.total_rows, int | None)
 
 
 def blocking(path: os.PathLike[str]) -> None:
@@ -47,6 +77,9 @@ def blocking(path: os.PathLike[str]) -> None:
         assert_type(store.batches(), Iterator[RecordBatch])
         assert_type(store.optimize(older_than=timedelta(days=1)), OptimizeReport)
         assert_type(GenericStore.doctor("runs/clips", repair=True), list[Finding])
+        assert_type(store.import_("rows.parquet", on_conflict="ignore", skip=3, progress=progress), ImportReport)
+        assert_type(store.import_([path, "rows"], format="jsonl", columns={"key": "id"}), ImportReport)
+        assert_type(store.export(path, filter={"n": 1}, columns=["n"], progress=progress), ExportReport)
         assert_type(store.flush(), None)
         assert_type(store.merge(), MergeReport)
         assert_type(store.stats(), StoreStats)
@@ -76,12 +109,106 @@ async def awaiting() -> None:
         async for batch in store.batches(filter="n > 1"):
             assert_type(len(batch), int)
         assert_type(await store.optimize(), OptimizeReport)
+        assert_type(await store.import_("rows.jsonl.gz", columns=["id"]), ImportReport)
+        assert_type(await store.export("rows.arrow", format="arrow", read="latest"), ExportReport)
         assert_type(await store.count({"n": 1}, read="latest"), int)
         assert_type(await store.merge(), MergeReport)
         assert_type(await store.stats(), StoreStats)
         assert_type(await store.close(), None)
     store = await AsyncGenericStore.open_existing("runs/clips")
     assert_type(store, AsyncGenericStore)
+
+
+class Clip(BaseModel):
+    """A model, and what its columns are."""
+
+    id: str
+    embedding: Annotated[list[float], Vector(2, metric="cosine")] = []
+    video: Annotated[bytes | None, Blob()] = None
+
+
+def clips() -> Iterator[Clip | Mapping[str, object]]:
+    yield Clip(id="r1")
+    yield {"id": "r2"}
+
+
+def declared() -> None:
+    schema = Schema(id=String(), embedding=Vector(768, metric="cosine", dtype="float16"), video=Blob(nullable=True))
+    assert_type(schema, Schema)
+    assert_type(schema["id"], ColumnDeclaration)
+    assert_type(Schema({"id": "string", "foo-bar": {"type": "int64"}}, raw=Binary(blob=True)), Schema)
+    assert_type(Schema(schema, more=UInt8(), half=Float16(), on=Date(), at=Timestamp(tz=None)), Schema)
+    assert_type(Schema(tags=List(String(large=True)), boxes=List(Struct(x=Int32(), ok=Bool()))), Schema)
+    assert_type(Schema(price=Decimal(10, 2), meta=Json(), box=Struct({"a b": Int32()}, nullable=False)), Schema)
+    assert_type(Int32().nullable, bool | None)
+    columns: list[Column] = [Blob(), Json(nullable=False)]
+    assert_type(columns[0]["type"], object)
+    declaration: SchemaDeclaration = schema
+    assert_type(GenericStore.open("runs/clips", declaration), GenericStore)
+    assert_type(GenericStore.open("runs/clips", schema), GenericStore[Row])
+    assert_type(GenericStore.open("runs/clips", schema_from(Clip)), GenericStore[dict[str, Any]])
+
+
+def modelled(path: Path, columns: Sequence[str] | None) -> None:
+    with GenericStore.open("runs/clips", Clip, seal_on_add=True) as store:
+        assert_type(store, GenericStore[Clip])
+        assert_type(store.add(Clip(id="r1")), AddResult)
+        assert_type(store.add([Clip(id="r1"), {"id": "r2"}], on_conflict="ignore"), AddResult)
+        assert_type(store.add({"id": "r1"}), AddResult)
+        assert_type(store.add(clips()), AddResult)
+        store.add(Schema())  # a mapping, if of other things
+        store.add(Path("clip"))  # pyright: ignore[reportArgumentType]
+        store.add(5)  # pyright: ignore[reportArgumentType]
+        assert_type(store.list(), list[Clip])
+        assert_type(store.list(filter={"n": 1}, limit=1, read="latest"), list[Clip])
+        assert_type(store.list(columns=["video"]), list[Row])
+        assert_type(store.list(columns=columns), list[Clip] | list[Row])
+        assert_type(store.get("r1"), Clip | None)
+        assert_type(store.get("r1", columns=["video"]), Row | None)
+        assert_type(store.get_many(["r1"]), list[Clip | None])
+        assert_type(store.get_many(["r1"], columns=()), list[Row | None])
+        assert_type(store.iter(), Iterator[Clip])
+        assert_type(store.iter(filter="n > 1", columns=["n"]), Iterator[Row])
+        assert_type(store.batches(), Iterator[RecordBatch])
+        assert_type(store.update("r1", {"n": 1}), None)
+        assert_type(store.exists("r1"), bool)
+        assert_type(store.schema(), Row)
+    assert_type(GenericStore.open_existing(path, model=Clip, read_only=True), GenericStore[Clip])
+    GenericStore.open(path, int)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    GenericStore.open_existing(path, model=int)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+async def modelled_twin(path: Path) -> None:
+    async with AsyncGenericStore.open("runs/clips", Clip) as store:
+        assert_type(store, AsyncGenericStore[Clip])
+        assert_type(await store.add([Clip(id="r1"), {"id": "r2"}]), AddResult)
+        assert_type(await store.add(clips()), AddResult)
+        assert_type(await store.list(after="r1"), list[Clip])
+        assert_type(await store.list(columns=["video"]), list[Row])
+        assert_type(await store.get("r1"), Clip | None)
+        assert_type(await store.get("r1", columns=["video"]), Row | None)
+        assert_type(await store.get_many(["r1"]), list[Clip | None])
+        assert_type(await store.get_many(["r1"], columns=["n"]), list[Row | None])
+        assert_type(store.iter(), AsyncIterator[Clip])
+        assert_type(store.iter(columns=["n"]), AsyncIterator[Row])
+    assert_type(await AsyncGenericStore.open_existing(path, model=Clip), AsyncGenericStore[Clip])
+    store = await AsyncGenericStore.open(path, Clip)
+    assert_type(store, AsyncGenericStore[Clip])
+
+
+X = TypeVar("X")
+
+
+def first(store: GenericStore[X]) -> X | None:
+    """Code over stores of any kind."""
+    return next(store.iter(), None)
+
+
+def first_of_each(path: Path) -> None:
+    assert_type(first(GenericStore.open(path, Clip)), Clip | None)
+    assert_type(first(GenericStore.open(path)), Row | None)
+    untyped: GenericStore = GenericStore.open(path)
+    assert_type(untyped.list(), list[Row])
 
 
 def errors() -> None:
@@ -92,6 +219,7 @@ def errors() -> None:
         assert_type(error.retryable, bool)
         assert_type(error.row, int | None)
         assert_type(error.column, str | None)
+        assert_type(error.rows_done, int | None)
 
 
 class ClipStore(GenericStore):

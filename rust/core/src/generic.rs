@@ -182,8 +182,28 @@ impl GenericStore {
         self.storage.stream(self.scan(query)?).await
     }
 
+    /// The rows that [`GenericStore::list`] gives, as batches of one schema; at least one, though it may be empty.
+    ///
+    /// # Errors
+    /// As [`GenericStore::list`].
+    pub async fn table(&self, query: Query) -> Result<Vec<RecordBatch>> {
+        let scan = self.scan(query)?;
+        let schema = self.storage.schema_of(&scan.columns);
+        let mut batches = self.storage.list(scan).await?;
+        if batches.is_empty() {
+            batches.push(RecordBatch::new_empty(schema));
+        }
+        Ok(batches)
+    }
+
     fn scan(&self, query: Query) -> Result<Scan> {
+        let order = self.schema().resolve_order(&query.order_by)?;
+        if query.after.is_some() && !order.is_empty() {
+            let message = "`after` pages by id, and `order_by` asks for another order; leave one of them out".into();
+            return Err(Error::InvalidQuery { message });
+        }
         Ok(Scan {
+            order,
             filter: self.filter(query.filter.as_ref())?,
             after: query.after,
             columns: self.schema().resolve_projection(query.columns.as_deref())?,

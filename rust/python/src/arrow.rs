@@ -1,9 +1,19 @@
 //! Arrow data across the border, by the Arrow `PyCapsule` interface.
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
 
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
 use arrow::array::{Array, RecordBatch, StructArray};
-use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use lance_context_spec::Error;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use arrow::ffi::{self, FFI_ArrowArray, FFI_ArrowSchema};
+use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use lance_context_core::codec;
+use lance_context_core::storage::MAX_ADD_ROWS;
+use lance_context_spec::{Error, SchemaSpec};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -57,7 +67,79 @@ impl PyRecordBatch {
     }
 }
 
-fn failed(py: Python<'_>, error: arrow::error::ArrowError) -> PyErr {
+/// The batches of an object that speaks the Arrow `PyCapsule` interface; `None` for any other object.
+///
+/// # Errors
+///
+/// What the object raises, `TypeError` for one that hands out something else, `RowError` for data that are no rows.
+pub fn read(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<RecordBatch>>> {
+    let py = object.py();
+    if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_stream__"))? {
+        return read_stream(&method.call0()?).map(Some);
+    }
+    if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_array__"))? {
+        let (schema, array) = method.call0()?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        return Ok(Some(vec![read_array(&schema, &array)?]));
+    }
+    Ok(None)
+}
+
+/// The rows of `batches` as one batch of the store's columns.
+///
+/// # Errors
+///
+/// `RowError` with row and column where they do not fit, and for more rows than one `add` takes.
+pub fn conform(py: Python<'_>, spec: &SchemaSpec, batches: &[RecordBatch]) -> PyResult<RecordBatch> {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let conformed = if rows > MAX_ADD_ROWS {
+        let (got, limit) = (format!("{rows} rows"), format!("{MAX_ADD_ROWS} rows"));
+        Err(Error::BatchTooLarge { got, limit })
+    } else {
+        codec::conform(spec, batches)
+    };
+    conformed.map_err(|error| errors::to_python(py, error))
+}
+
+fn read_stream(capsule: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
+    let py = capsule.py();
+    let stream = pointer::<FFI_ArrowArrayStream>(capsule, c"arrow_array_stream")?;
+    // SAFETY: a capsule of this name points to a stream, which `from_raw` moves out, leaving a released one behind;
+    // the interface allows that, and the capsule lives until the end of this function.
+    #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+    let reader = unsafe { ArrowArrayStreamReader::from_raw(stream.as_ptr()) };
+    let reader = reader.map_err(|error| no_rows(py, &error))?;
+    reader.collect::<Result<Vec<_>, _>>().map_err(|error| no_rows(py, &error))
+}
+
+fn read_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let py = schema.py();
+    let schema = pointer::<FFI_ArrowSchema>(schema, c"arrow_schema")?;
+    let array = pointer::<FFI_ArrowArray>(array, c"arrow_array")?;
+    // SAFETY: capsules of these names point to a schema, which is borrowed while its capsule lives, and to an array,
+    // which `from_raw` moves out, leaving a released one behind. `from_ffi` trusts the two to belong together, as the
+    // interface promises.
+    #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+    let data = unsafe { ffi::from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+    let data = data.map_err(|error| no_rows(py, &error))?;
+    if !matches!(data.data_type(), DataType::Struct(_)) || data.null_count() > 0 {
+        let message = format!("an array of {} is no table; pass columns with names", data.data_type());
+        return Err(errors::to_python(py, Error::InvalidRow { row: 0, message }));
+    }
+    Ok(RecordBatch::from(StructArray::from(data)))
+}
+
+fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &'static CStr) -> PyResult<NonNull<T>> {
+    let capsule = capsule.cast::<PyCapsule>().map_err(|_| {
+        PyTypeError::new_err(format!("an Arrow object must hand out a capsule named `{}`", name.to_string_lossy()))
+    })?;
+    capsule.pointer_checked(Some(name)).map(NonNull::cast)
+}
+
+fn no_rows(py: Python<'_>, error: &ArrowError) -> PyErr {
+    errors::to_python(py, Error::InvalidRow { row: 0, message: format!("the Arrow data cannot be read: {error}") })
+}
+
+fn failed(py: Python<'_>, error: ArrowError) -> PyErr {
     let message = "the columns cannot be exported".to_owned();
     errors::to_python(py, Error::Internal { message, source: Some(Box::new(error)) })
 }

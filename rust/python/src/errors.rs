@@ -48,6 +48,7 @@ const fn class_name(kind: Kind) -> Option<&'static str> {
         Kind::Argument => None,
         Kind::NotFound => Some("NotFoundError"),
         Kind::AlreadyExists => Some("AlreadyExistsError"),
+        Kind::Conflict => Some("ConflictError"),
         Kind::Fenced => Some("FencedError"),
         Kind::State => Some("StateError"),
         Kind::Storage => Some("StorageError"),

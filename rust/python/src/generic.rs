@@ -16,11 +16,12 @@ use pyo3::prelude::*;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use crate::arrow::PyRecordBatch;
 use crate::bridge::{self, Awaitable, Work};
 use crate::reports::{Done, PyDoctorReport, PyMergeReport, PyOptimizeReport, PyStats};
 use crate::rows::{self, Row, Rows};
 use crate::stream::PyStream;
-use crate::{errors, filter, runtime};
+use crate::{arrow, errors, filter, log, runtime};
 
 /// How a store is opened. `None` means: as the store was created.
 #[pyclass(frozen, name = "OpenOptions", module = "lance_context._native")]
@@ -154,7 +155,7 @@ impl Store {
         bridge::future(py, examining(uri, options, repair))
     }
 
-    /// Adds one mapping or an iterable of mappings; returns how many rows.
+    /// Adds one mapping, an iterable of mappings, or Arrow data; returns how many rows.
     #[pyo3(signature = (rows: "object", on_conflict))]
     fn add(&self, py: Python<'_>, rows: &Bound<'_, PyAny>, on_conflict: &str) -> PyResult<usize> {
         bridge::wait(py, self.adding(rows, on_conflict)?)
@@ -216,6 +217,16 @@ impl Store {
     /// Awaitable form of `list_rows`.
     fn list_rows_async<'py>(&self, py: Python<'py>, query: &PyQuery) -> PyResult<Awaitable<'py, Rows>> {
         bridge::future(py, self.listing(py, query)?)
+    }
+
+    /// The rows that `query` asks for, in its order, as Arrow columns; at least one batch.
+    fn table(&self, py: Python<'_>, query: &PyQuery) -> PyResult<Vec<PyRecordBatch>> {
+        bridge::wait(py, self.tabulating(py, query)?)
+    }
+
+    /// Awaitable form of `table`.
+    fn table_async<'py>(&self, py: Python<'py>, query: &PyQuery) -> PyResult<Awaitable<'py, Vec<PyRecordBatch>>> {
+        bridge::future(py, self.tabulating(py, query)?)
     }
 
     /// The row of that id, or `None`.
@@ -394,7 +405,10 @@ impl Store {
     fn adding(&self, rows: &Bound<'_, PyAny>, on_conflict: &str) -> PyResult<impl Work<usize> + use<>> {
         let store = self.store(rows.py())?;
         let on_conflict: OnConflict = on_conflict.parse().map_err(|error| errors::to_python(rows.py(), error))?;
-        let batch = rows::encode(rows, store.schema())?;
+        let batch = match arrow::read(rows)? {
+            Some(batches) => arrow::conform(rows.py(), store.schema(), &batches)?,
+            None => rows::encode(rows, store.schema())?,
+        };
         Ok(async move { Ok(store.insert(batch, on_conflict).await?.count) })
     }
 
@@ -418,7 +432,10 @@ impl Store {
 
     fn streaming(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<PyStream> + use<>> {
         let (store, query) = (self.store(py)?, query.0.clone());
-        Ok(async move { store.stream(query).await.map(PyStream::new) })
+        Ok(async move {
+            let stream = store.stream(query).await?;
+            Ok(PyStream::new(stream, Arc::clone(store.schema())))
+        })
     }
 
     fn getting_many(
@@ -432,7 +449,8 @@ impl Store {
         let read = read_mode(py, read)?;
         Ok(async move {
             let rows = store.get_many(ids, columns, read).await?;
-            Ok(rows.into_iter().map(|row| row.map(Row)).collect())
+            let spec = store.schema();
+            Ok(rows.into_iter().map(|row| row.map(|batch| Row { batch, spec: Arc::clone(spec) })).collect())
         })
     }
 
@@ -445,7 +463,15 @@ impl Store {
 
     fn listing(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<Rows> + use<>> {
         let (store, query) = (self.store(py)?, query.0.clone());
-        Ok(async move { store.list(query).await.map(Rows) })
+        Ok(async move {
+            let spec = Arc::clone(store.schema());
+            store.list(query).await.map(|batches| Rows { batches, spec })
+        })
+    }
+
+    fn tabulating(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<Vec<PyRecordBatch>> + use<>> {
+        let (store, query) = (self.store(py)?, query.0.clone());
+        Ok(async move { Ok(store.table(query).await?.into_iter().map(PyRecordBatch).collect()) })
     }
 
     fn getting(
@@ -457,7 +483,10 @@ impl Store {
     ) -> PyResult<impl Work<Option<Row>> + use<>> {
         let store = self.store(py)?;
         let read = read_mode(py, read)?;
-        Ok(async move { Ok(store.get(&id, columns, read).await?.map(Row)) })
+        Ok(async move {
+            let spec = Arc::clone(store.schema());
+            Ok(store.get(&id, columns, read).await?.map(|batch| Row { batch, spec }))
+        })
     }
 
     fn counting(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<u64> + use<>> {
@@ -532,20 +561,22 @@ pub struct PyQuery(Query);
 #[pymethods]
 impl PyQuery {
     #[new]
-    #[pyo3(signature = (*, filter: "object" = None, params: "object" = None, columns=None, limit=None, offset=0, after=None, read=None))]
+    #[pyo3(signature = (*, filter: "object" = None, params: "object" = None, columns=None, order_by=None, limit=None, offset=0, after=None, read=None))]
     #[expect(clippy::too_many_arguments, reason = "the keyword arguments of `list`")]
     fn new(
         py: Python<'_>,
         filter: Option<&Bound<'_, PyAny>>,
         params: Option<&Bound<'_, PyAny>>,
         columns: Option<Vec<String>>,
+        order_by: Option<Vec<String>>,
         limit: Option<usize>,
         offset: usize,
         after: Option<String>,
         read: Option<&str>,
     ) -> PyResult<Self> {
         let filter = filter::read(filter, params)?;
-        Ok(Self(Query { filter, columns, limit, offset, after, read: read_mode(py, read)? }))
+        let order_by = order_by.unwrap_or_default();
+        Ok(Self(Query { filter, columns, order_by, limit, offset, after, read: read_mode(py, read)? }))
     }
 }
 
@@ -563,5 +594,7 @@ pub fn shutdown(py: Python<'_>, stores: Vec<Py<Store>>, limit_s: f64) {
     let collected = mem::take(&mut *CLOSING.lock().unwrap_or_else(PoisonError::into_inner));
     let closed = future::join(future::join_all(closes), future::join_all(collected));
     // Best effort: a store that could not be sealed is durable all the same.
-    runtime::stop(py, Duration::try_from_secs_f64(limit_s).unwrap_or_default(), closed.map(drop));
+    let limit = Duration::try_from_secs_f64(limit_s).unwrap_or_default();
+    runtime::stop(py, limit, closed.map(drop));
+    log::stop(py, limit);
 }

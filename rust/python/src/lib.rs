@@ -2,16 +2,22 @@
 //!
 //! Owns the border and nothing else: a tokio runtime of our own ([`runtime`]), blocking and awaitable
 //! calls over it ([`bridge`]), Python objects to cells and back ([`value`], [`rows`], [`timestamp`],
-//! [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another ([`stream`]), errors as Python exceptions ([`errors`]) and the native class behind the two Python
-//! ones ([`generic`]). Checks of arguments, defaults and docstrings live in the Python package.
+//! [`decimal`], [`json`], [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another
+//! ([`stream`]), rows as JSON lines ([`lines`]), errors as Python exceptions ([`errors`]), events as log
+//! records ([`log`]) and the native class behind the two Python ones ([`generic`]). Checks of arguments,
+//! defaults and docstrings live in the Python package.
 
 use mimalloc::MiMalloc;
 
 mod arrow;
 mod bridge;
+mod decimal;
 mod errors;
 mod filter;
 mod generic;
+mod json;
+mod lines;
+mod log;
 mod reports;
 mod rows;
 mod runtime;
@@ -35,6 +41,8 @@ mod _native {
     use crate::arrow::PyRecordBatch;
     #[pymodule_export]
     use crate::generic::{PyMaintenance, PyOpenOptions, PyQuery, Store, shutdown};
+    #[pymodule_export]
+    use crate::lines::PyLines;
     #[pymodule_export]
     use crate::stream::PyStream;
 }

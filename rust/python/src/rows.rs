@@ -185,7 +185,10 @@ fn set(
 }
 
 /// Batches that become a list of dicts.
-pub struct Rows(pub Vec<RecordBatch>);
+pub struct Rows {
+    pub batches: Vec<RecordBatch>,
+    pub spec: Arc<SchemaSpec>,
+}
 
 impl<'py> IntoPyObject<'py> for Rows {
     type Target = PyList;
@@ -196,9 +199,9 @@ impl<'py> IntoPyObject<'py> for Rows {
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
         let _collector = PausedCollector::new(py)?;
-        let mut rows = Vec::with_capacity(self.0.iter().map(RecordBatch::num_rows).sum());
-        for batch in &self.0 {
-            rows.extend(decode(py, batch)?);
+        let mut rows = Vec::with_capacity(self.batches.iter().map(RecordBatch::num_rows).sum());
+        for batch in &self.batches {
+            rows.extend(decode(py, batch, &self.spec)?);
         }
         PyList::new(py, rows)
     }
@@ -231,7 +234,10 @@ impl Drop for PausedCollector<'_> {
 }
 
 /// A batch of one row that becomes a dict.
-pub struct Row(pub RecordBatch);
+pub struct Row {
+    pub batch: RecordBatch,
+    pub spec: Arc<SchemaSpec>,
+}
 
 impl<'py> IntoPyObject<'py> for Row {
     type Target = PyDict;
@@ -241,7 +247,7 @@ impl<'py> IntoPyObject<'py> for Row {
     const OUTPUT_TYPE: PyStaticExpr = ROW_TYPE;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        let rows = decode(py, &self.0)?;
+        let rows = decode(py, &self.batch, &self.spec)?;
         let count = rows.len();
         rows.into_iter().next().filter(|_| count == 1).ok_or_else(|| {
             let message = format!("a point read returned {count} rows");
@@ -250,11 +256,15 @@ impl<'py> IntoPyObject<'py> for Row {
     }
 }
 
-fn decode<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Vec<Bound<'py, PyDict>>> {
+fn decode<'py>(py: Python<'py>, batch: &RecordBatch, spec: &SchemaSpec) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let rows: Vec<_> = (0..batch.num_rows()).map(|_| PyDict::new(py)).collect();
     for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         let key = PyString::intern(py, field.name());
-        let reader = ColumnReader::new(array.as_ref()).map_err(|error| errors::to_python(py, error))?;
+        let reader = match spec.column(field.name()) {
+            Some((_, column)) => ColumnReader::of(array.as_ref(), &column.column_type),
+            None => ColumnReader::new(array.as_ref()),
+        };
+        let reader = reader.map_err(|error| errors::to_python(py, error))?;
         for (index, row) in rows.iter().enumerate() {
             row.set_item(&key, value::write(py, &reader.value(index))?)?;
         }

@@ -17,6 +17,8 @@ use lance_context_spec::{Error, Result};
 use pyo3::Python;
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::log;
+
 /// Plans over deeply nested filters recurse; tokio's default of 2 MiB is too small for debug builds.
 const THREAD_STACK_BYTES: usize = 8 << 20;
 
@@ -41,6 +43,7 @@ pub fn handle(_gil: Python<'_>) -> Result<Handle> {
         Slot::Stopped => Err(Error::RuntimeStopped),
         Slot::Idle => {
             let runtime = start()?;
+            log::start();
             let handle = runtime.handle().clone();
             *slot = Slot::Running { runtime, pid: process::id() };
             Ok(handle)

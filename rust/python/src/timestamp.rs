@@ -1,12 +1,12 @@
-//! `datetime` to microseconds and back, in integers all the way.
+//! `datetime` to microseconds and `date` to days, and back, in integers all the way.
 
-use chrono::{DateTime, Datelike, Timelike};
+use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Timelike};
 use lance_context_spec::Value;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDateTime, PyDelta, PyDeltaAccess, PyTzInfo};
+use pyo3::types::{PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyTzInfo};
 
 use crate::value::{self, Fault};
 
@@ -44,6 +44,23 @@ pub fn write(py: Python<'_>, micros: i64, aware: bool) -> PyResult<Bound<'_, PyD
         moment.timestamp_subsec_micros(),
         utc.as_ref(),
     )
+}
+
+/// The day of a `date`.
+pub fn read_date(day: &Bound<'_, PyDate>) -> Result<Value<'static>, Fault> {
+    let date = NaiveDate::from_ymd_opt(day.get_year(), day.get_month().into(), day.get_day().into());
+    let days = date.map(|date| date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days());
+    let days = days.and_then(|days| i32::try_from(days).ok());
+    days.map(Value::Date).ok_or_else(|| Fault::WrongType(value::type_name(day)))
+}
+
+/// A `date`.
+pub fn write_date(py: Python<'_>, days: i32) -> PyResult<Bound<'_, PyDate>> {
+    let date = DateTime::UNIX_EPOCH.date_naive().checked_add_signed(TimeDelta::days(days.into()));
+    let date = date.ok_or_else(|| PyOverflowError::new_err("the date is outside the years 1 to 9999"))?;
+    // Month and day are calendar fields, far below 256.
+    let small = |field: u32| u8::try_from(field).unwrap_or(u8::MAX);
+    PyDate::new(py, date.year(), small(date.month()), small(date.day()))
 }
 
 fn epoch(py: Python<'_>, aware: bool) -> PyResult<&Bound<'_, PyDateTime>> {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use lance_context_spec::value::to_f32;
-use lance_context_spec::{ColumnType, Value};
+use lance_context_spec::{ColumnType, Fields, Value};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::intern;
@@ -16,11 +16,11 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyDateTime, PyFloat, PyInt, PyList, PyMemoryView, PySequence, PyString, PyTuple,
-    PyType,
+    PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFloat, PyInt, PyList, PyMapping, PyMemoryView,
+    PySequence, PyString, PyTuple, PyType,
 };
 
-use crate::timestamp;
+use crate::{decimal, json, timestamp};
 
 /// Bytes from this size on are shared with the Python object, which cannot change.
 const SHARED_BYTES: usize = 64 << 10;
@@ -54,17 +54,38 @@ pub fn read<'a>(
     }
     match column_type {
         ColumnType::String { .. } => string(object),
-        ColumnType::Int32 | ColumnType::Int64 => integer(object)?.map(Value::Int).ok_or_else(|| wrong_type(object)),
-        ColumnType::Float32 | ColumnType::Float64 => number(object)?.ok_or_else(|| wrong_type(object)),
+        ColumnType::Int8
+        | ColumnType::Int16
+        | ColumnType::Int32
+        | ColumnType::Int64
+        | ColumnType::UInt8
+        | ColumnType::UInt16
+        | ColumnType::UInt32
+        | ColumnType::UInt64 => integer(object)?.map(Value::Int).ok_or_else(|| wrong_type(object)),
+        ColumnType::Float16 | ColumnType::Float32 | ColumnType::Float64 => {
+            number(object)?.ok_or_else(|| wrong_type(object))
+        }
         ColumnType::Bool => boolean(object)?.map(Value::Bool).ok_or_else(|| wrong_type(object)),
         ColumnType::Timestamp { .. } => match object.cast::<PyDateTime>() {
             Ok(moment) => timestamp::read(moment),
             Err(_) => string(object),
         },
+        // A datetime is a date too, and would lose its time.
+        ColumnType::Date => match object.cast::<PyDate>() {
+            Ok(day) if !object.is_instance_of::<PyDateTime>() => timestamp::read_date(day),
+            _ => string(object),
+        },
+        ColumnType::Decimal { .. } => match decimal::read(object)? {
+            Some(value) => Ok(value),
+            None if object.is_instance_of::<PyString>() => string(object),
+            None => integer(object)?.map(Value::Int).ok_or_else(|| wrong_type(object)),
+        },
+        ColumnType::Json => json::read(object),
         ColumnType::Binary { .. } => bytes(object)?.map(Value::Bytes).ok_or_else(|| wrong_type(object)),
         ColumnType::Vector { .. } => vector(object, floats),
         ColumnType::List { item } if **item == ColumnType::Float32 => vector(object, floats),
         ColumnType::List { item } => list(object, item),
+        ColumnType::Struct { fields } => structure(object, fields),
     }
 }
 
@@ -89,6 +110,12 @@ pub fn infer(object: &Bound<'_, PyAny>) -> Result<Option<Value<'static>>, Fault>
     if let Ok(moment) = object.cast::<PyDateTime>() {
         return timestamp::read(moment).map(Some);
     }
+    if let Ok(day) = object.cast::<PyDate>() {
+        return timestamp::read_date(day).map(Some);
+    }
+    if let Some(value) = decimal::read(object)? {
+        return Ok(Some(value));
+    }
     if let Some(value) = bytes(object)? {
         return Ok(Some(Value::Bytes(value).into_owned()));
     }
@@ -111,10 +138,20 @@ pub fn write<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bound<'py, PyA
         Value::Str(value) => PyString::new(py, value).into_any(),
         Value::Bytes(value) => PyBytes::new(py, value).into_any(),
         Value::Timestamp { micros, aware } => timestamp::write(py, *micros, *aware)?.into_any(),
+        Value::Date(days) => timestamp::write_date(py, *days)?.into_any(),
+        Value::Decimal { unscaled, scale } => decimal::write(py, *unscaled, *scale)?,
+        Value::Json(text) => json::write(py, text)?,
         Value::Vector(values) => PyList::new(py, values.iter().map(|value| f64::from(*value)))?.into_any(),
         Value::List(values) => {
             let items = values.iter().map(|value| write(py, value)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, items)?.into_any()
+        }
+        Value::Struct(cells) => {
+            let object = PyDict::new(py);
+            for (name, cell) in cells {
+                object.set_item(PyString::intern(py, name), write(py, cell)?)?;
+            }
+            object.into_any()
         }
     })
 }
@@ -129,12 +166,15 @@ fn wrong_type(object: &Bound<'_, PyAny>) -> Fault {
     Fault::WrongType(type_name(object))
 }
 
+/// The text of a string, unless it is none.
+pub fn utf8<'a>(text: &'a Bound<'_, PyString>) -> Result<Cow<'a, str>, Fault> {
+    let surrogate = || Fault::WrongType("`str` with a lone surrogate, which is no text in UTF-8".into());
+    text.to_str().map(Cow::Borrowed).map_err(|_| surrogate())
+}
+
 fn string<'a>(object: &'a Bound<'_, PyAny>) -> Result<Value<'a>, Fault> {
     if let Ok(text) = object.cast::<PyString>() {
-        return text
-            .to_str()
-            .map(|text| Value::Str(Cow::Borrowed(text)))
-            .map_err(|_| Fault::WrongType("`str` with a lone surrogate, which is no text in UTF-8".into()));
+        return utf8(text).map(Value::Str);
     }
     if is_uuid(object)? {
         return Ok(Value::Str(Cow::Owned(object.str()?.to_string())));
@@ -267,6 +307,37 @@ fn list<'a>(object: &Bound<'_, PyAny>, item: &ColumnType) -> Result<Value<'a>, F
         values.push(value.map_err(|fault| at(index, fault))?);
     }
     Ok(Value::List(values))
+}
+
+/// The cells of a mapping that are fields; what else it has, the codec refuses.
+fn structure<'a>(object: &Bound<'_, PyAny>, fields: &Fields) -> Result<Value<'a>, Fault> {
+    let cells = match object.cast::<PyDict>() {
+        Ok(cells) => cells.clone(),
+        Err(_) => match object.cast::<PyMapping>() {
+            Ok(mapping) => PyDict::from_sequence(mapping.items()?.as_any())?,
+            Err(_) => return Err(wrong_type(object)),
+        },
+    };
+    let mut values = Vec::with_capacity(cells.len());
+    let mut floats = Vec::new();
+    for (key, cell) in cells.iter() {
+        let Ok(name) = key.cast::<PyString>() else {
+            return Err(Fault::WrongType(format!("a mapping with a key of type {}", type_name(&key))));
+        };
+        let name = utf8(name)?.into_owned();
+        // Owned: reading a later cell may run code that takes an earlier one out of the mapping.
+        let value = match fields.get(&name) {
+            Some((_, field)) => read(&cell, &field.column_type, &mut floats).map(Value::into_owned),
+            None => Ok(Value::Null),
+        };
+        let value = value.map_err(|fault| match fault {
+            Fault::WrongType(got) => Fault::WrongType(format!("{got} in field `{name}`")),
+            Fault::OutOfRange(message) => Fault::OutOfRange(format!("field `{name}`: {message}")),
+            Fault::Raised(error) => Fault::Raised(error),
+        })?;
+        values.push((Cow::Owned(name), value));
+    }
+    Ok(Value::Struct(values))
 }
 
 fn at(index: usize, fault: Fault) -> Fault {

@@ -27,6 +27,8 @@ pub enum Kind {
     NotFound,
     /// It is there already. `AlreadyExistsError`.
     AlreadyExists,
+    /// What is stored already contradicts it. `ConflictError`.
+    Conflict,
     /// Lost to another writer for good. `FencedError`.
     Fenced,
     /// Closed, forked, or a wrong order of calls. `StateError`.
@@ -145,6 +147,16 @@ pub enum Error {
         /// What is wrong and what would be right.
         message: String,
     },
+    /// An event of a batch for the item log does not fit.
+    #[error("event {event}, key `{key}`: {message}")]
+    InvalidEvent {
+        /// Index of the event in the batch.
+        event: usize,
+        /// The key concerned.
+        key: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
     /// A filter or another part of a query cannot be understood.
     #[error("{message}")]
     InvalidQuery {
@@ -191,6 +203,18 @@ pub enum Error {
         /// The key.
         key: String,
     },
+    /// The item log has no event of this item.
+    #[error("there is no item `{item}`; create it with `open_stream`, or check the id")]
+    ItemNotFound {
+        /// The item's id.
+        item: String,
+    },
+    /// An item that is to be created has events.
+    #[error("the item `{item}` exists; go on with it by `resume_stream`")]
+    ItemExists {
+        /// The item's id.
+        item: String,
+    },
     /// A row that must be new is there.
     #[error(
         "`{store}` already has a row `{key}`, and nothing was written; add with on_conflict=\"replace\" or \"ignore\""
@@ -200,6 +224,85 @@ pub enum Error {
         store: String,
         /// The first such key of the batch.
         key: String,
+    },
+    /// Another event is stored where one of the batch wants to stand; nothing of the batch was written.
+    #[error("item `{item}`, event {event_id} (item_seq {item_seq}): {message}; nothing was written; resume the item")]
+    EventConflict {
+        /// The item's id.
+        item: String,
+        /// The id of the event that was sent.
+        event_id: String,
+        /// Its place in the stream.
+        item_seq: i64,
+        /// What stands there.
+        message: String,
+    },
+    /// Another stream owns the item; nothing of the batch was written.
+    #[error(
+        "the stream of attempt {attempt}, epoch `{writer_epoch}` does not own item `{item}`: {message}; \
+         nothing was written; stop this writer, do not reopen the store"
+    )]
+    StreamFenced {
+        /// The item's id.
+        item: String,
+        /// The attempt of the refused stream.
+        attempt: i32,
+        /// The epoch of the refused stream.
+        writer_epoch: String,
+        /// Who owns the item.
+        message: String,
+    },
+    /// An event is not the next one of its stream; nothing of the batch was written.
+    #[error(
+        "item `{item}`: the stream's next item_seq is {expected}, not {got}; nothing was written; \
+         send the events before it, or resume the item"
+    )]
+    StreamGap {
+        /// The item's id.
+        item: String,
+        /// The `item_seq` that comes next.
+        expected: i64,
+        /// The `item_seq` that was sent.
+        got: i64,
+    },
+    /// The item has ended.
+    #[error("the item `{item}` is {status} and takes no more events")]
+    ItemTerminal {
+        /// The item's id.
+        item: String,
+        /// Its status.
+        status: &'static str,
+    },
+    /// The configuration is not the one that the item was started with.
+    #[error(
+        "the item `{item}` was started with another config (hash {stored}, now {given}); \
+         pass the former config, or `on_config_change=\"warn\"`"
+    )]
+    ConfigChanged {
+        /// The item's id.
+        item: String,
+        /// The stored hash.
+        stored: String,
+        /// The hash of the given configuration.
+        given: String,
+    },
+    /// A position completes a second time in one attempt.
+    #[error(
+        "item `{item}`: the step `{position}` has completed in this attempt; give iteration= to tell repeats apart"
+    )]
+    RepeatedPosition {
+        /// The item's id.
+        item: String,
+        /// The position.
+        position: String,
+    },
+    /// A stream writer's calls come in an order that no stream has.
+    #[error("item `{item}`: {message}")]
+    WriterOrder {
+        /// The item's id.
+        item: String,
+        /// What was called, and what would be right.
+        message: String,
     },
     /// Another writer took the shard over and kept it through every retry.
     #[error(
@@ -282,6 +385,22 @@ pub enum Error {
         #[source]
         source: Option<Cause>,
     },
+    /// A strict fold found problems.
+    #[error("the log of item `{item}` has problems: {problems}; fold it without strict=True to get what it has")]
+    ItemDamaged {
+        /// The item's id.
+        item: String,
+        /// What was found.
+        problems: String,
+    },
+    /// A blob's bytes are not the ones that were written.
+    #[error("the blob of event {event_id} is damaged: {message}")]
+    BlobDamaged {
+        /// The event's id.
+        event_id: String,
+        /// What differs.
+        message: String,
+    },
     /// A bug in this package.
     #[error("internal error: {message}; this is a bug in lance-context, please report it with this message")]
     Internal {
@@ -316,16 +435,28 @@ impl Error {
             | Self::WrongType { .. }
             | Self::OutOfRange { .. }
             | Self::BatchTooLarge { .. }
-            | Self::InvalidRow { .. } => Kind::Row,
+            | Self::InvalidRow { .. }
+            | Self::InvalidEvent { .. } => Kind::Row,
             Self::InvalidQuery { .. } | Self::QueryColumn { .. } | Self::QueryParameter { .. } => Kind::Query,
             Self::InvalidArgument { .. } => Kind::Argument,
-            Self::StoreNotFound { .. } | Self::RowNotFound { .. } => Kind::NotFound,
-            Self::RowExists { .. } => Kind::AlreadyExists,
-            Self::WriterFenced { .. } | Self::WriteUncertain { .. } => Kind::Fenced,
-            Self::Closed { .. } | Self::Forked | Self::RuntimeStopped | Self::ReadOnly { .. } => Kind::State,
+            Self::StoreNotFound { .. } | Self::RowNotFound { .. } | Self::ItemNotFound { .. } => Kind::NotFound,
+            Self::RowExists { .. } | Self::ItemExists { .. } => Kind::AlreadyExists,
+            Self::EventConflict { .. } => Kind::Conflict,
+            Self::WriterFenced { .. } | Self::WriteUncertain { .. } | Self::StreamFenced { .. } => Kind::Fenced,
+            Self::Closed { .. }
+            | Self::Forked
+            | Self::RuntimeStopped
+            | Self::ReadOnly { .. }
+            | Self::StreamGap { .. }
+            | Self::ItemTerminal { .. }
+            | Self::ConfigChanged { .. }
+            | Self::RepeatedPosition { .. }
+            | Self::WriterOrder { .. } => Kind::State,
             Self::Storage { .. } => Kind::Storage,
             Self::Unsupported { .. } => Kind::Unsupported,
-            Self::NotAStore { .. } | Self::Damaged { .. } => Kind::Format,
+            Self::NotAStore { .. } | Self::Damaged { .. } | Self::ItemDamaged { .. } | Self::BlobDamaged { .. } => {
+                Kind::Format
+            }
             Self::Internal { .. } => Kind::Internal,
         }
     }
@@ -362,6 +493,18 @@ impl Error {
             Self::Unsupported { .. } => "unsupported",
             Self::NotAStore { .. } => "not-a-store",
             Self::Damaged { .. } => "damaged",
+            Self::InvalidEvent { .. } => "invalid-event",
+            Self::ItemNotFound { .. } => "item-not-found",
+            Self::ItemExists { .. } => "item-exists",
+            Self::EventConflict { .. } => "event-conflict",
+            Self::StreamFenced { .. } => "stream-fenced",
+            Self::StreamGap { .. } => "stream-gap",
+            Self::ItemTerminal { .. } => "item-terminal",
+            Self::ConfigChanged { .. } => "config-changed",
+            Self::RepeatedPosition { .. } => "repeated-position",
+            Self::WriterOrder { .. } => "writer-order",
+            Self::ItemDamaged { .. } => "item-damaged",
+            Self::BlobDamaged { .. } => "blob-damaged",
             Self::Internal { .. } => "internal",
         }
     }
@@ -386,6 +529,7 @@ impl Error {
             | Self::WrongType { column, .. }
             | Self::OutOfRange { column, .. }
             | Self::QueryColumn { column, .. } => Some(column),
+            Self::InvalidEvent { key, .. } => Some(key),
             _ => None,
         }
     }
@@ -398,7 +542,8 @@ impl Error {
             | Self::MissingValue { row, .. }
             | Self::WrongType { row, .. }
             | Self::OutOfRange { row, .. }
-            | Self::InvalidRow { row, .. } => Some(*row),
+            | Self::InvalidRow { row, .. }
+            | Self::InvalidEvent { event: row, .. } => Some(*row),
             _ => None,
         }
     }

@@ -16,6 +16,15 @@ pub enum Filter {
     Equals(Vec<(String, Value<'static>)>),
 }
 
+/// One column to order by. Nulls come last either way; NaN is greater than every number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderBy {
+    /// The column, exactly as declared.
+    pub column: String,
+    /// Whether the greatest comes first.
+    pub descending: bool,
+}
+
 /// One `list` call. The default asks for every row, without blob columns, ordered by `id`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
@@ -23,6 +32,9 @@ pub struct Query {
     pub filter: Option<Filter>,
     /// Columns to return; `id` always comes first. `None`: all but blob columns.
     pub columns: Option<Vec<String>>,
+    /// What the rows are ordered by: column names, with a `-` in front for the greatest first. Rows that are equal in
+    /// all of them, and all rows if none is given, are ordered by the key.
+    pub order_by: Vec<String>,
     /// At most this many rows.
     pub limit: Option<usize>,
     /// Leave out this many rows of the ordered result first.

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
+use crate::query::OrderBy;
 use crate::validate;
 
 mod diff;
@@ -44,6 +45,46 @@ impl Metric {
     }
 }
 
+/// How the components of a vector are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VectorType {
+    /// Single precision.
+    #[default]
+    Float32,
+    /// Half precision.
+    Float16,
+}
+
+impl VectorType {
+    /// The name, as a declaration spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Float32 => "float32",
+            Self::Float16 => "float16",
+        }
+    }
+}
+
+/// The fields of a struct. Equal by meaning: their order does not count.
+#[derive(Debug, Clone)]
+pub struct Fields(pub Vec<ColumnSpec>);
+
+impl Fields {
+    /// The field of exactly this name, with its position.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<(usize, &ColumnSpec)> {
+        self.0.iter().enumerate().find(|(_, field)| field.name == name)
+    }
+}
+
+impl PartialEq for Fields {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len()
+            && self.0.iter().all(|field| other.get(&field.name).is_some_and(|(_, same)| same == field))
+    }
+}
+
 /// The type of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ColumnType {
@@ -52,10 +93,24 @@ pub enum ColumnType {
         /// 64-bit offsets.
         large: bool,
     },
+    /// A signed 8-bit integer.
+    Int8,
+    /// A signed 16-bit integer.
+    Int16,
     /// A signed 32-bit integer.
     Int32,
     /// A signed 64-bit integer.
     Int64,
+    /// An unsigned 8-bit integer.
+    UInt8,
+    /// An unsigned 16-bit integer.
+    UInt16,
+    /// An unsigned 32-bit integer.
+    UInt32,
+    /// An unsigned 64-bit integer.
+    UInt64,
+    /// A half-precision float.
+    Float16,
     /// A single-precision float.
     Float32,
     /// A double-precision float.
@@ -67,22 +122,40 @@ pub enum ColumnType {
         /// Whether values are instants (tz = "UTC") or naive.
         utc: bool,
     },
+    /// A day of the calendar, in the years 1 to 9999.
+    Date,
+    /// A decimal number of fixed precision, exact.
+    Decimal {
+        /// How many digits it has at most.
+        precision: u8,
+        /// How many of them lie behind the point.
+        scale: u8,
+    },
+    /// Any JSON value, kept as its exact text.
+    Json,
     /// Bytes, always stored inline. A blob is left out of default projections.
     Binary {
         /// Whether `list` leaves the column out.
         blob: bool,
     },
-    /// A float32 vector of fixed length.
+    /// A vector of fixed length.
     Vector {
         /// Number of components.
         dim: u32,
         /// Distance measure.
         metric: Metric,
+        /// How a component is stored.
+        dtype: VectorType,
     },
-    /// A list of scalars.
+    /// A list of scalars or of structs.
     List {
-        /// Type of the elements: a scalar.
+        /// Type of the elements.
         item: Box<ColumnType>,
+    },
+    /// Scalars by name.
+    Struct {
+        /// Their declarations.
+        fields: Fields,
     },
 }
 
@@ -93,6 +166,15 @@ impl ColumnType {
         matches!(self, Self::Binary { blob: true })
     }
 
+    /// Whether one value comes before another.
+    #[must_use]
+    pub const fn is_ordered(&self) -> bool {
+        !matches!(
+            self,
+            Self::Json | Self::Binary { blob: true } | Self::Vector { .. } | Self::List { .. } | Self::Struct { .. }
+        )
+    }
+
     /// The type for messages, such as `float32`, `vector(768)` or `timestamp(us, UTC)`.
     ///
     /// Two types have the same description exactly when they are equal.
@@ -101,18 +183,36 @@ impl ColumnType {
         match self {
             Self::String { large: false } => "string".into(),
             Self::String { large: true } => "string(large)".into(),
+            Self::Int8 => "int8".into(),
+            Self::Int16 => "int16".into(),
             Self::Int32 => "int32".into(),
             Self::Int64 => "int64".into(),
+            Self::UInt8 => "uint8".into(),
+            Self::UInt16 => "uint16".into(),
+            Self::UInt32 => "uint32".into(),
+            Self::UInt64 => "uint64".into(),
+            Self::Float16 => "float16".into(),
             Self::Float32 => "float32".into(),
             Self::Float64 => "float64".into(),
             Self::Bool => "bool".into(),
             Self::Timestamp { utc: true } => "timestamp(us, UTC)".into(),
             Self::Timestamp { utc: false } => "timestamp(us, naive)".into(),
+            Self::Date => "date".into(),
+            Self::Decimal { precision, scale } => format!("decimal({precision}, {scale})"),
+            Self::Json => "json".into(),
             Self::Binary { blob: false } => "binary".into(),
             Self::Binary { blob: true } => "binary(blob)".into(),
-            Self::Vector { dim, metric: Metric::L2 } => format!("vector({dim})"),
-            Self::Vector { dim, metric } => format!("vector({dim}, {})", metric.name()),
+            Self::Vector { dim, metric, dtype } => {
+                let metric = if *metric == Metric::L2 { String::new() } else { format!(", {}", metric.name()) };
+                let dtype = if *dtype == VectorType::Float32 { String::new() } else { format!(", {}", dtype.name()) };
+                format!("vector({dim}{metric}{dtype})")
+            }
             Self::List { item } => format!("list({})", item.describe()),
+            Self::Struct { fields } => {
+                let mut described: Vec<_> = fields.0.iter().map(ColumnSpec::describe).collect();
+                described.sort_unstable();
+                format!("struct({})", described.join(", "))
+            }
         }
     }
 }
@@ -126,6 +226,14 @@ pub struct ColumnSpec {
     pub column_type: ColumnType,
     /// Whether a row may leave it null.
     pub nullable: bool,
+}
+
+impl ColumnSpec {
+    /// Name and type of a struct's field, for messages.
+    fn describe(&self) -> String {
+        let null = if self.nullable { "" } else { " not null" };
+        format!("{:?} {}{null}", self.name, self.column_type.describe())
+    }
 }
 
 /// A validated schema. Columns keep the order of the declaration.
@@ -229,6 +337,33 @@ impl SchemaSpec {
             }
         }
         Ok(resolved)
+    }
+
+    /// The order that `order_by` asks for; see [`crate::Query::order_by`].
+    ///
+    /// # Errors
+    /// `QueryColumn` for a name that is not declared, `InvalidQuery` for a column that is named twice or whose type has
+    /// no order.
+    pub fn resolve_order(&self, order_by: &[String]) -> Result<Vec<OrderBy>> {
+        let mut order: Vec<OrderBy> = Vec::with_capacity(order_by.len());
+        for text in order_by {
+            // A name may begin with a `-` itself.
+            let (name, descending) = match text.strip_prefix('-') {
+                Some(name) if self.column(text).is_none() => (name, true),
+                _ => (text.as_str(), false),
+            };
+            let (_, column) = self.column(name).ok_or_else(|| self.unknown_query_column(name))?;
+            let refused = |message| Err(Error::InvalidQuery { message });
+            if !column.column_type.is_ordered() {
+                let described = column.column_type.describe();
+                return refused(format!("rows cannot be ordered by column `{name}`: a {described} has no order"));
+            }
+            if order.iter().any(|before| before.column == name) {
+                return refused(format!("`order_by` names column `{name}` twice"));
+            }
+            order.push(OrderBy { column: name.to_owned(), descending });
+        }
+        Ok(order)
     }
 
     fn unknown_query_column(&self, name: &str) -> Error {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::error::{Error, Result};
 use crate::schema::suggest::closest;
-use crate::schema::{ColumnSpec, ColumnType, ID};
+use crate::schema::{ColumnSpec, ColumnType, Fields, ID};
 
 /// Most columns of a schema.
 const MAX_COLUMNS: usize = 1_024;
@@ -16,24 +16,37 @@ const MAX_COLUMNS: usize = 1_024;
 const MAX_NAME_CHARS: usize = 255;
 /// Most components of a vector.
 const MAX_VECTOR_DIM: u32 = 65_536;
+/// Most digits of a decimal: what 128 bits hold.
+const MAX_DECIMAL_DIGITS: u8 = 38;
 
 /// Every type name with the options that it takes besides `type` and `nullable`.
-const TYPES: [(&str, &[&str]); 11] = [
+const TYPES: [(&str, &[&str]); 22] = [
     ("string", &["type", "large", "nullable"]),
+    ("int8", &["type", "nullable"]),
+    ("int16", &["type", "nullable"]),
     ("int32", &["type", "nullable"]),
     ("int64", &["type", "nullable"]),
+    ("uint8", &["type", "nullable"]),
+    ("uint16", &["type", "nullable"]),
+    ("uint32", &["type", "nullable"]),
+    ("uint64", &["type", "nullable"]),
+    ("float16", &["type", "nullable"]),
     ("float32", &["type", "nullable"]),
     ("float64", &["type", "nullable"]),
     ("bool", &["type", "nullable"]),
     ("timestamp", &["type", "unit", "tz", "nullable"]),
+    ("date", &["type", "nullable"]),
+    ("decimal", &["type", "precision", "scale", "nullable"]),
+    ("json", &["type", "nullable"]),
     ("binary", &["type", "blob", "nullable"]),
     ("blob", &["type", "nullable"]),
     ("vector", &["type", "dim", "metric", "dtype", "nullable"]),
     ("list", &["type", "item", "nullable"]),
+    ("struct", &["type", "fields", "nullable"]),
 ];
 
 /// Names that other systems use, with ours.
-const FOREIGN_TYPES: [(&str, &str); 14] = [
+const FOREIGN_TYPES: [(&str, &str); 25] = [
     ("str", "string"),
     ("text", "string"),
     ("utf8", "string"),
@@ -48,6 +61,17 @@ const FOREIGN_TYPES: [(&str, &str); 14] = [
     ("datetime", "timestamp"),
     ("array", "list"),
     ("embedding", "vector"),
+    ("half", "float16"),
+    ("byte", "uint8"),
+    ("short", "int16"),
+    ("datetime64", "timestamp"),
+    ("date32", "date"),
+    ("numeric", "decimal"),
+    ("decimal128", "decimal"),
+    ("object", "json"),
+    ("dict", "json"),
+    ("map", "struct"),
+    ("record", "struct"),
 ];
 
 /// Every rule of a finished declaration.
@@ -123,7 +147,80 @@ fn type_legal(column: &str, column_type: &ColumnType) -> Result<()> {
     match column_type {
         ColumnType::Vector { dim, .. } => vector_dim(column, i128::from(*dim)).map(drop),
         ColumnType::List { item } => list_item(column, item),
+        ColumnType::Decimal { precision, scale } => {
+            decimal(column, i128::from(*precision), i128::from(*scale)).map(drop)
+        }
+        ColumnType::Struct { fields } => struct_fields(column, fields),
         _ => Ok(()),
+    }
+}
+
+/// Precision and scale, if a decimal can have these.
+pub(crate) fn decimal(column: &str, precision: i128, scale: i128) -> Result<(u8, u8)> {
+    let within = |value: i128, range: std::ops::RangeInclusive<i128>| {
+        u8::try_from(value).ok().filter(|_| range.contains(&value))
+    };
+    let digits = within(precision, 1..=i128::from(MAX_DECIMAL_DIGITS)).ok_or_else(|| {
+        invalid(column, format!("a decimal has 1 to {MAX_DECIMAL_DIGITS} digits, `precision` is `{precision}`"))
+    })?;
+    let behind = within(scale, 0..=precision).ok_or_else(|| {
+        invalid(column, format!("a decimal has 0 to `precision` digits behind the point, `scale` is `{scale}`"))
+    })?;
+    Ok((digits, behind))
+}
+
+fn struct_fields(column: &str, fields: &Fields) -> Result<()> {
+    if fields.0.is_empty() {
+        return Err(invalid(column, "a struct has at least one field"));
+    }
+    for field in &fields.0 {
+        let checked = name_length(&field.name)
+            .and_then(|()| name_start(&field.name))
+            .and_then(|()| name_characters(&field.name))
+            .and_then(|()| type_legal(&field.name, &field.column_type))
+            .and_then(|()| field_type(&field.name, &field.column_type));
+        checked.map_err(|error| in_field(column, &field.name, error))?;
+    }
+    names_distinct(&fields.0).map_err(|error| in_field(column, "fields", error))
+}
+
+fn field_type(field: &str, column_type: &ColumnType) -> Result<()> {
+    let name = match column_type {
+        ColumnType::List { .. } => "list",
+        ColumnType::Vector { .. } => "vector",
+        ColumnType::Struct { .. } => "struct",
+        ColumnType::Json => "json",
+        ColumnType::Binary { blob: true } => "blob",
+        _ => return Ok(()),
+    };
+    field_type_name(field, field, name)
+}
+
+/// A field is a scalar, asked by name so that no declaration nests deeper than one struct.
+pub(crate) fn field_type_name(column: &str, field: &str, type_name: &str) -> Result<()> {
+    if !["list", "vector", "struct", "json", "blob"].contains(&type_name) {
+        return Ok(());
+    }
+    let message = format!(
+        "field `{field}` is a {type_name}, and the fields of a struct are scalars; make it a column, or declare the \
+         whole as `json`"
+    );
+    Err(invalid(column, message))
+}
+
+/// No field is declared twice; `seen` collects the names so far.
+pub(crate) fn field_declared_once<'a>(column: &str, name: &'a str, seen: &mut HashSet<&'a str>) -> Result<()> {
+    if seen.insert(name) { Ok(()) } else { Err(in_field(column, name, declared_twice(name))) }
+}
+
+/// The error about a field as one about its column.
+fn in_field(column: &str, field: &str, error: Error) -> Error {
+    match error {
+        Error::InvalidColumn { column: named, message } if named == field => {
+            invalid(column, format!("field `{field}`: {message}"))
+        }
+        Error::InvalidColumn { column: named, message } => invalid(column, format!("field `{named}`: {message}")),
+        other => other,
     }
 }
 
@@ -140,19 +237,27 @@ fn list_item(column: &str, item: &ColumnType) -> Result<()> {
         ColumnType::List { .. } => Err(unlistable(column, "lists")),
         ColumnType::Vector { .. } => Err(unlistable(column, "vectors")),
         ColumnType::Binary { blob: true } => Err(unlistable(column, "blobs")),
-        _ => Ok(()),
+        ColumnType::Json => Err(unlistable(column, "json")),
+        item => type_legal(column, item),
     }
 }
 
 /// A list's `item` is no list, asked by name so that no declaration nests deeper than one list.
 pub(crate) fn list_item_name(column: &str, type_name: &str) -> Result<()> {
-    if type_name == "list" { Err(unlistable(column, "lists")) } else { Ok(()) }
+    match type_name {
+        "list" => Err(unlistable(column, "lists")),
+        "json" => Err(unlistable(column, "json")),
+        _ => Ok(()),
+    }
 }
 
 fn unlistable(column: &str, items: &str) -> Error {
     invalid(
         column,
-        format!("a list of {items} is not possible; `item` must be a scalar type, such as `float32` or `string`"),
+        format!(
+            "a list of {items} is not possible; `item` is a scalar type, such as `float32` or `string`, or a struct of \
+             scalars; declare anything deeper as `json`"
+        ),
     )
 }
 

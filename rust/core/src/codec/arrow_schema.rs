@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use lance_context_spec::schema::ID;
-use lance_context_spec::{ColumnSpec, ColumnType, SchemaSpec};
+use lance_context_spec::{ColumnSpec, ColumnType, Fields, SchemaSpec, VectorType};
 
 /// Field metadata by which lance knows the key that MemWAL merges on.
 const KEY_METADATA: (&str, &str) = ("lance-schema:unenforced-primary-key", "true");
+
+/// Field metadata that marks text as JSON. The marks that lance and Arrow know would have it converted.
+const JSON_METADATA: (&str, &str) = ("lance-context:json", "true");
 
 /// The fields of `spec` in declaration order, `id` marked as unenforced primary key; no metadata of
 /// the schema itself.
@@ -19,27 +22,52 @@ pub fn arrow_schema(spec: &SchemaSpec) -> SchemaRef {
 
 fn field(column: &ColumnSpec) -> Field {
     let field = Field::new(&column.name, data_type(&column.column_type), column.nullable);
-    if column.name == ID {
-        let (key, value) = KEY_METADATA;
-        return field.with_metadata(HashMap::from([(key.to_owned(), value.to_owned())]));
-    }
-    field
+    let (key, value) = match column.column_type {
+        ColumnType::Json => JSON_METADATA,
+        _ if column.name == ID => KEY_METADATA,
+        _ => return field,
+    };
+    field.with_metadata(HashMap::from([(key.to_owned(), value.to_owned())]))
 }
 
-fn data_type(column_type: &ColumnType) -> DataType {
+pub(super) fn data_type(column_type: &ColumnType) -> DataType {
     match column_type {
         ColumnType::String { large: false } => DataType::Utf8,
-        ColumnType::String { large: true } => DataType::LargeUtf8,
+        ColumnType::String { large: true } | ColumnType::Json => DataType::LargeUtf8,
+        ColumnType::Int8 => DataType::Int8,
+        ColumnType::Int16 => DataType::Int16,
         ColumnType::Int32 => DataType::Int32,
         ColumnType::Int64 => DataType::Int64,
+        ColumnType::UInt8 => DataType::UInt8,
+        ColumnType::UInt16 => DataType::UInt16,
+        ColumnType::UInt32 => DataType::UInt32,
+        ColumnType::UInt64 => DataType::UInt64,
+        ColumnType::Float16 => DataType::Float16,
         ColumnType::Float32 => DataType::Float32,
         ColumnType::Float64 => DataType::Float64,
         ColumnType::Bool => DataType::Boolean,
         ColumnType::Timestamp { utc } => DataType::Timestamp(TimeUnit::Microsecond, utc.then(|| "UTC".into())),
         ColumnType::Binary { .. } => DataType::LargeBinary,
-        ColumnType::Vector { dim, .. } => DataType::FixedSizeList(item_field(&ColumnType::Float32), arrow_dim(*dim)),
+        ColumnType::Date => DataType::Date32,
+        ColumnType::Decimal { precision, scale } => DataType::Decimal128(*precision, scale.cast_signed()),
+        ColumnType::Vector { dim, dtype, .. } => DataType::FixedSizeList(vector_item(*dtype), arrow_dim(*dim)),
         ColumnType::List { item } => DataType::List(item_field(item)),
+        ColumnType::Struct { fields } => DataType::Struct(arrow_fields(fields)),
     }
+}
+
+/// The component field of vectors.
+pub(super) fn vector_item(dtype: VectorType) -> FieldRef {
+    item_field(match dtype {
+        VectorType::Float32 => &ColumnType::Float32,
+        VectorType::Float16 => &ColumnType::Float16,
+    })
+}
+
+/// The fields of a struct. All are nullable to Arrow, since a null struct has no values in them; that a declared one
+/// has a value is checked when the row is encoded.
+pub(super) fn arrow_fields(fields: &Fields) -> arrow::datatypes::Fields {
+    fields.0.iter().map(|field| Field::new(&field.name, data_type(&field.column_type), true)).collect()
 }
 
 /// The element field of vectors and lists: `item`, nullable, as lance itself writes it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
-use lance_context_spec::{ColumnType, Error, Result, SchemaSpec, Value};
+use lance_context_spec::{ColumnSpec, ColumnType, Error, Result, SchemaSpec, Value};
 
 use super::arrow_schema::arrow_schema;
 use super::cells::{Cells, Misfit};
@@ -78,14 +78,7 @@ impl RowEncoder {
         }
         append(cells, spec.nullable).map_err(|misfit| {
             self.spoiled = true;
-            let column = spec.name.clone();
-            match misfit {
-                Misfit::Missing => Error::MissingValue { row: self.row, column },
-                Misfit::WrongType { got } => {
-                    Error::WrongType { row: self.row, column, expected: expectation(&spec.column_type), got }
-                }
-                Misfit::OutOfRange { message } => Error::OutOfRange { row: self.row, column, message },
-            }
+            misfit_error(spec, self.row, misfit)
         })
     }
 
@@ -127,6 +120,18 @@ impl RowEncoder {
     }
 }
 
+/// The error of a cell of row `row` of `column`.
+pub(super) fn misfit_error(column: &ColumnSpec, row: usize, misfit: Misfit) -> Error {
+    let name = column.name.clone();
+    match misfit {
+        Misfit::Missing => Error::MissingValue { row, column: name },
+        Misfit::WrongType { got } => {
+            Error::WrongType { row, column: name, expected: expectation(&column.column_type), got }
+        }
+        Misfit::OutOfRange { message } => Error::OutOfRange { row, column: name, message },
+    }
+}
+
 /// The error for a key of row `row` that `spec` does not declare.
 #[must_use]
 pub fn unknown_column(spec: &SchemaSpec, row: usize, name: &str) -> Error {
@@ -143,6 +148,10 @@ fn expectation(column_type: &ColumnType) -> String {
         ColumnType::Timestamp { utc: false } => {
             format!("{name}: a naive datetime, or text without offset such as `2026-01-31T12:00:00`")
         }
+        ColumnType::Date => format!("{name}: a date, or text such as `2026-01-31`"),
+        ColumnType::Decimal { .. } => format!("{name}: a decimal, an int, or text such as `12.50`"),
+        ColumnType::Json => format!("{name}: a JSON value"),
+        ColumnType::Struct { .. } => format!("{name}: a mapping of field names to values"),
         ColumnType::Binary { .. } => format!("{name}: bytes"),
         ColumnType::Vector { .. } => format!("{name}: numbers"),
         ColumnType::List { item } => format!("{name}: a list of {} or null", item.describe()),

@@ -1,12 +1,13 @@
 //! Values as constants of a query.
 
+use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::scalar::ScalarValue;
 use lance_context_spec::{Error, Result, Value};
 
 /// The constant that a filter parameter stands for.
 ///
 /// # Errors
-/// `InvalidQuery` for an integer beyond 64 bits, and for vectors and lists, which no filter compares.
+/// `InvalidQuery` for an integer beyond 64 bits, and for JSON, vectors, lists and structs, which no filter compares.
 pub fn value_to_scalar(value: &Value<'_>) -> Result<ScalarValue> {
     Ok(match value {
         Value::Null => ScalarValue::Null,
@@ -18,7 +19,13 @@ pub fn value_to_scalar(value: &Value<'_>) -> Result<ScalarValue> {
         Value::Timestamp { micros, aware } => {
             ScalarValue::TimestampMicrosecond(Some(*micros), aware.then(|| "UTC".into()))
         }
-        Value::Vector(_) | Value::List(_) => {
+        Value::Date(days) => ScalarValue::Date32(Some(*days)),
+        Value::Decimal { unscaled, scale } => {
+            let digits = unscaled.unsigned_abs().checked_ilog10().map_or(1, |log| log + 1);
+            let precision = u8::try_from(digits).unwrap_or(DECIMAL128_MAX_PRECISION).max(*scale);
+            ScalarValue::Decimal128(Some(*unscaled), precision, scale.cast_signed())
+        }
+        Value::Json(_) | Value::Vector(_) | Value::List(_) | Value::Struct(_) => {
             let message = format!("a {} cannot be compared in a filter; pass a single value", value.kind_name());
             return Err(Error::InvalidQuery { message });
         }

@@ -7,6 +7,7 @@ use lance_context_spec::{Error, Kind, SchemaSpec, Value};
 
 use super::*;
 
+mod conform;
 mod errors;
 mod roundtrip;
 
@@ -182,7 +183,7 @@ fn vectors_are_borrowed() {
 
 #[test]
 fn engine_columns_and_foreign_types() {
-    use arrow::array::{BinaryArray, FixedSizeListArray, Float32Array, Int8Array, LargeListArray, UInt64Array};
+    use arrow::array::{BinaryArray, FixedSizeListArray, Float32Array, LargeListArray, Time32SecondArray, UInt64Array};
     let read = |array: &dyn Array| ColumnReader::new(array).unwrap().value(0).into_owned();
     assert_eq!(read(&UInt64Array::from(vec![u64::MAX])), Value::Int(u64::MAX.into()));
     assert_eq!(read(&BinaryArray::from(vec![b"x".as_slice()])), Value::Bytes(b"x".as_slice().into()));
@@ -194,9 +195,9 @@ fn engine_columns_and_foreign_types() {
     let vector = FixedSizeListArray::try_new(field, 2, holes, None).unwrap();
     assert_eq!(read(&vector), Value::List(vec![Value::Float(1.0), Value::Null]));
 
-    let error = ColumnReader::new(&Int8Array::from(vec![1])).err().unwrap();
+    let error = ColumnReader::new(&Time32SecondArray::from(vec![1])).err().unwrap();
     assert_eq!(error.kind(), Kind::Internal);
-    assert!(error.to_string().contains("Int8"), "{error}");
+    assert!(error.to_string().contains("Time32"), "{error}");
 }
 
 #[test]
@@ -212,10 +213,15 @@ fn scalars_stand_for_parameters() {
         (Value::Bytes(b"a".as_slice().into()), ScalarValue::LargeBinary(Some(b"a".to_vec()))),
         (Value::Timestamp { micros: 1, aware: true }, ScalarValue::TimestampMicrosecond(Some(1), Some("UTC".into()))),
         (Value::Timestamp { micros: 1, aware: false }, ScalarValue::TimestampMicrosecond(Some(1), None)),
+        (Value::Date(1), ScalarValue::Date32(Some(1))),
+        (Value::Decimal { unscaled: -1250, scale: 2 }, ScalarValue::Decimal128(Some(-1250), 4, 2)),
+        (Value::Decimal { unscaled: 5, scale: 3 }, ScalarValue::Decimal128(Some(5), 3, 3)),
+        (Value::Decimal { unscaled: 0, scale: 0 }, ScalarValue::Decimal128(Some(0), 1, 0)),
     ] {
         assert_eq!(value_to_scalar(&value).unwrap(), scalar);
     }
-    for value in [Value::Int(i128::MAX), Value::Vector(vec![].into()), Value::List(vec![])] {
+    let nested = [Value::Vector(vec![].into()), Value::List(vec![]), Value::Struct(vec![]), Value::Json("1".into())];
+    for value in std::iter::once(Value::Int(i128::MAX)).chain(nested) {
         assert_eq!(value_to_scalar(&value).unwrap_err().code(), "invalid-query");
     }
 }

@@ -1,9 +1,9 @@
-//! Timestamps in microseconds since 1970-01-01T00:00:00, and the text forms that columns take.
+//! Timestamps in microseconds since 1970-01-01T00:00:00, days since then, and the text forms that columns take.
 //!
 //! Only the years 1 to 9999 are accepted: every reader, Python's `datetime` among them, can show
 //! what was stored. Text is never rounded to microseconds.
 
-use chrono::{DateTime, FixedOffset, NaiveDateTime, Timelike};
+use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, Timelike};
 
 use super::cells::Misfit;
 
@@ -11,6 +11,10 @@ use super::cells::Misfit;
 pub(super) const MIN_MICROS: i64 = -62_135_596_800_000_000;
 /// 9999-12-31T23:59:59.999999.
 pub(super) const MAX_MICROS: i64 = 253_402_300_799_999_999;
+/// 0001-01-01.
+pub(super) const MIN_DAYS: i32 = -719_162;
+/// 9999-12-31.
+pub(super) const MAX_DAYS: i32 = 2_932_896;
 /// Most characters of a text that are repeated in an error.
 const SHOWN_CHARS: usize = 40;
 
@@ -20,6 +24,20 @@ pub(super) fn in_range(micros: i64) -> Result<i64, Misfit> {
         return Ok(micros);
     }
     Err(Misfit::out_of_range(format!("`{micros}` microseconds since 1970 lie outside of the years 1 to 9999")))
+}
+
+/// `days`, if they lie in the years 1 to 9999.
+pub(super) fn day_in_range(days: i32) -> Result<i32, Misfit> {
+    if (MIN_DAYS..=MAX_DAYS).contains(&days) {
+        return Ok(days);
+    }
+    Err(Misfit::out_of_range(format!("`{days}` days since 1970 lie outside of the years 1 to 9999")))
+}
+
+/// The day of an ISO 8601 text such as `2026-01-31`.
+pub(super) fn parse_date(text: &str) -> Result<i32, Misfit> {
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").map_err(|_| mismatch(text, "text", false))?;
+    day_in_range(day.num_days_from_ce() - 1 + MIN_DAYS)
 }
 
 /// The instant of an RFC 3339 text, which has an offset.

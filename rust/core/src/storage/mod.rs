@@ -30,6 +30,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::prelude::Expr;
 use lance::dataset::mem_wal::scanner::{DatasetCache, SsTableCache};
 use lance::session::Session;
@@ -313,6 +314,12 @@ impl StorageBase {
             writer.close().await
         };
         task::join(task::spawn(closing)).await
+    }
+
+    /// The declared types of `columns`, in that order, without metadata: what reads return.
+    #[must_use]
+    pub fn schema_of(&self, columns: &[String]) -> SchemaRef {
+        self.inner.schema_of(columns)
     }
 
     /// The live rows that fulfil `scan`.

@@ -7,8 +7,8 @@ use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
-use arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
+use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::logical_expr::utils::conjunction;
@@ -16,7 +16,7 @@ use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::prelude::{Expr, ident, lit};
 use futures::{Stream, StreamExt, TryStreamExt};
 use lance::dataset::mem_wal::LsmScanner;
-use lance_context_spec::{ColumnType, Error, ReadMode, Result};
+use lance_context_spec::{ColumnType, Error, OrderBy, ReadMode, Result};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -46,13 +46,15 @@ const STREAM_BYTES: usize = 16 << 20;
 /// A read that lost files to another process's collection starts over on a new snapshot this often.
 pub(super) const ATTEMPTS: u32 = 10;
 
-/// What to list. Rows come ordered by key.
+/// What to list.
 #[derive(Debug, Clone)]
 pub struct Scan {
     /// Condition, coerced to the column types.
     pub filter: Option<Expr>,
     /// Columns, the key first.
     pub columns: Vec<String>,
+    /// What the rows are ordered by before they are by key.
+    pub order: Vec<OrderBy>,
     /// At most this many rows.
     pub limit: Option<usize>,
     /// Only rows with a greater key.
@@ -142,7 +144,7 @@ impl Inner {
     }
 
     /// The declared types of `columns`, in that order: what comes from several tiers differs in small things.
-    fn schema_of(&self, columns: &[String]) -> SchemaRef {
+    pub(super) fn schema_of(&self, columns: &[String]) -> SchemaRef {
         let declared = arrow_schema(&self.schema);
         let fields = columns.iter().filter_map(|name| declared.field_with_name(name).ok());
         let plain = |field: &Field| Field::new(field.name(), field.data_type().clone(), field.is_nullable());
@@ -180,6 +182,7 @@ impl Inner {
         let scan = Scan {
             filter,
             columns: vec![self.kind.key.to_owned()],
+            order: Vec::new(),
             limit: None,
             after: None,
             offset: 0,
@@ -274,16 +277,20 @@ impl Inner {
         for keys in self.page(snapshot, scan, &[self.kind.key.to_owned()]).await? {
             rows.extend(self.rows_of(snapshot, &keys, &scan.columns).try_collect::<Vec<_>>().await?);
         }
+        let schema = self.schema_of(&scan.columns);
         let bytes: usize = rows.iter().map(RecordBatch::get_array_memory_size).sum();
-        match rows.first() {
-            Some(first) if bytes <= STREAM_BYTES => Ok(vec![concat_batches(&first.schema(), &rows)?]),
-            _ => Ok(rows),
+        if !rows.is_empty() && bytes <= STREAM_BYTES {
+            return Ok(vec![concat_batches(&schema, &rows)?]);
         }
+        Ok(rows.into_iter().map(|row| row.with_schema(Arc::clone(&schema))).collect::<Result<_, _>>()?)
     }
 
-    /// `columns` of the page, ordered by key.
+    /// `columns` of the page, in order.
     async fn page(&self, snapshot: &Snapshot, scan: &Scan, columns: &[String]) -> lance::Result<Vec<RecordBatch>> {
-        let mut scanned = self.scan_snapshot(snapshot, scan, columns).await?;
+        let mut read = columns.to_vec();
+        let ordering = scan.order.iter().map(|by| &by.column).filter(|column| !columns.contains(column));
+        read.extend(ordering.cloned());
+        let mut scanned = self.scan_snapshot(snapshot, scan, &read).await?;
         let page = scan.limit.map(|limit| scan.offset.saturating_add(limit));
         let mut kept = Vec::new();
         let (mut rows, mut bytes) = (0, 0);
@@ -293,16 +300,20 @@ impl Inner {
             }
             rows += batch.num_rows();
             bytes += batch.get_array_memory_size();
-            kept.push(reorder(&batch, columns)?);
+            kept.push(reorder(&batch, &read)?);
             if let Some(page) = page
                 && (rows > page.saturating_mul(2).saturating_add(PAGE_SLACK_ROWS) || bytes > PAGE_SLACK_BYTES)
             {
-                kept = sorted(&kept, 0, Some(page))?;
+                kept = sorted(&kept, scan, 0, Some(page))?;
                 rows = kept.iter().map(RecordBatch::num_rows).sum();
                 bytes = 0;
             }
         }
-        Ok(sorted(&kept, scan.offset, scan.limit)?)
+        let schema = self.schema_of(columns);
+        let sorted = sorted(&kept, scan, scan.offset, scan.limit)?.into_iter();
+        Ok(sorted
+            .map(|rows| RecordBatch::try_new(Arc::clone(&schema), rows.columns()[..columns.len()].to_vec()))
+            .collect::<Result<_, _>>()?)
     }
 
     pub(super) fn scanner(&self, snapshot: &Snapshot) -> LsmScanner {
@@ -350,16 +361,25 @@ pub(super) fn reorder(batch: &RecordBatch, columns: &[String]) -> Result<RecordB
     for name in columns {
         let at = schema.index_of(name)?;
         let (field, array) = (schema.field(at), batch.column(at));
-        let plain = plain_type(field.data_type());
-        arrays.push(if plain == *field.data_type() {
-            Arc::clone(array)
-        } else {
-            make_array(array.to_data().into_builder().data_type(plain.clone()).build()?)
-        });
-        fields.push(Field::new(name, plain, field.is_nullable()));
+        let array = plain(array)?;
+        fields.push(Field::new(name, array.data_type().clone(), field.is_nullable()));
+        arrays.push(array);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+}
+
+fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    if plain_type(array.data_type()) == *array.data_type() {
+        return Ok(Arc::clone(array));
+    }
+    plain_data(array.to_data()).map(make_array)
+}
+
+fn plain_data(data: ArrayData) -> Result<ArrayData, ArrowError> {
+    let children = data.child_data().iter().cloned().map(plain_data).collect::<Result<_, _>>()?;
+    let data_type = plain_type(data.data_type());
+    data.into_builder().data_type(data_type).child_data(children).build()
 }
 
 fn plain_type(data_type: &DataType) -> DataType {
@@ -367,17 +387,29 @@ fn plain_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::List(item) => DataType::List(plain(item)),
         DataType::FixedSizeList(item, size) => DataType::FixedSizeList(plain(item), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| plain(field)).collect()),
         other => other.clone(),
     }
 }
 
-/// The rows of `batches` ordered by their first column, cut to `offset..offset + limit`.
-fn sorted(batches: &[RecordBatch], offset: usize, limit: Option<usize>) -> Result<Vec<RecordBatch>, ArrowError> {
+/// The rows of `batches` in the order of `scan`, cut to `offset..offset + limit`.
+fn sorted(
+    batches: &[RecordBatch],
+    scan: &Scan,
+    offset: usize,
+    limit: Option<usize>,
+) -> Result<Vec<RecordBatch>, ArrowError> {
     let Some(first) = batches.first() else { return Ok(Vec::new()) };
     let all = concat_batches(&first.schema(), batches)?;
     let until = limit.map(|limit| offset.saturating_add(limit));
-    let order = SortColumn { values: Arc::clone(all.column(0)), options: None };
-    let order = lexsort_to_indices(&[order], until)?;
+    let mut order = Vec::with_capacity(scan.order.len() + 1);
+    for by in &scan.order {
+        let values = Arc::clone(all.column(first.schema_ref().index_of(&by.column)?));
+        let options = Some(SortOptions { descending: by.descending, nulls_first: false });
+        order.push(SortColumn { values, options });
+    }
+    order.push(SortColumn { values: Arc::clone(all.column(0)), options: None });
+    let order = lexsort_to_indices(&order, until)?;
     let from = offset.min(order.len());
     let order: UInt32Array = order.slice(from, order.len() - from);
     if order.is_empty() {

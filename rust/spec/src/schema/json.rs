@@ -18,19 +18,32 @@ fn column(column: &ColumnSpec) -> String {
 fn type_members(column_type: &ColumnType) -> String {
     match column_type {
         ColumnType::String { large } => format!(r#""type":"string","large":{large}"#),
-        ColumnType::Int32 => r#""type":"int32""#.into(),
-        ColumnType::Int64 => r#""type":"int64""#.into(),
-        ColumnType::Float32 => r#""type":"float32""#.into(),
-        ColumnType::Float64 => r#""type":"float64""#.into(),
-        ColumnType::Bool => r#""type":"bool""#.into(),
+        ColumnType::Int8
+        | ColumnType::Int16
+        | ColumnType::Int32
+        | ColumnType::Int64
+        | ColumnType::UInt8
+        | ColumnType::UInt16
+        | ColumnType::UInt32
+        | ColumnType::UInt64
+        | ColumnType::Float16
+        | ColumnType::Float32
+        | ColumnType::Float64
+        | ColumnType::Bool
+        | ColumnType::Date
+        | ColumnType::Json => format!(r#""type":"{}""#, column_type.describe()),
+        ColumnType::Decimal { precision, scale } => {
+            format!(r#""type":"decimal","precision":{precision},"scale":{scale}"#)
+        }
         ColumnType::Timestamp { utc } => {
             let tz = if *utc { r#""UTC""# } else { "null" };
             format!(r#""type":"timestamp","unit":"us","tz":{tz}"#)
         }
         ColumnType::Binary { blob } => format!(r#""type":"binary","blob":{blob}"#),
-        ColumnType::Vector { dim, metric } => {
-            format!(r#""type":"vector","dim":{dim},"metric":"{}","dtype":"float32""#, metric.name())
+        ColumnType::Vector { dim, metric, dtype } => {
+            format!(r#""type":"vector","dim":{dim},"metric":"{}","dtype":"{}""#, metric.name(), dtype.name())
         }
         ColumnType::List { item } => format!(r#""type":"list","item":{{{}}}"#, type_members(item)),
+        ColumnType::Struct { fields } => format!(r#""type":"struct","fields":{}"#, write(&fields.0)),
     }
 }

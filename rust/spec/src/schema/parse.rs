@@ -5,14 +5,13 @@
 //! that an error can name both.
 
 use std::collections::HashSet;
-use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{ColumnSpec, ColumnType, ID, Metric};
+use super::{ColumnSpec, ColumnType, Fields, ID, Metric, VectorType};
 use crate::error::{Error, Result};
+use crate::members::{Members, kind};
 use crate::validate;
 
 /// The columns of a declaration, in its order; the schema as a whole is not validated yet.
@@ -31,6 +30,24 @@ pub(super) fn columns(json: &str) -> Result<Vec<ColumnSpec>> {
             column(name, declaration)
         })
         .collect()
+}
+
+/// The fields of a struct that is declared in column `column`, or in the items of a list there.
+fn fields(column: &str, declaration: &RawValue) -> Result<Fields> {
+    let Ok(Members(members)) = serde_json::from_str(declaration.get()) else {
+        let message = format!("`fields` is an object from field names to types, got {}", kind(declaration));
+        return Err(validate::invalid(column, message));
+    };
+    let mut seen = HashSet::new();
+    let mut fields = Vec::with_capacity(members.len());
+    for (name, declaration) in &members {
+        validate::field_declared_once(column, name, &mut seen)?;
+        let options = Options::read(column, declaration)?;
+        validate::field_type_name(column, name, options.type_name)?;
+        let nullable = options.flag("nullable", true)?;
+        fields.push(ColumnSpec { name: name.clone(), column_type: options.column_type()?, nullable });
+    }
+    Ok(Fields(fields))
 }
 
 fn column(name: &str, declaration: &RawValue) -> Result<ColumnSpec> {
@@ -90,16 +107,29 @@ impl<'a> Options<'a> {
     fn column_type(&self) -> Result<ColumnType> {
         Ok(match self.type_name {
             "string" => ColumnType::String { large: self.flag("large", false)? },
+            "int8" => ColumnType::Int8,
+            "int16" => ColumnType::Int16,
             "int32" => ColumnType::Int32,
             "int64" => ColumnType::Int64,
+            "uint8" => ColumnType::UInt8,
+            "uint16" => ColumnType::UInt16,
+            "uint32" => ColumnType::UInt32,
+            "uint64" => ColumnType::UInt64,
+            "float16" => ColumnType::Float16,
             "float32" => ColumnType::Float32,
             "float64" => ColumnType::Float64,
             "bool" => ColumnType::Bool,
             "timestamp" => self.timestamp()?,
+            "date" => ColumnType::Date,
+            "decimal" => self.decimal()?,
+            "json" => ColumnType::Json,
             "binary" => ColumnType::Binary { blob: self.flag("blob", false)? },
             "blob" => ColumnType::Binary { blob: true },
             "vector" => self.vector()?,
             "list" => ColumnType::List { item: Box::new(item(self.column, self.required("item", "\"string\"")?)?) },
+            "struct" => {
+                ColumnType::Struct { fields: fields(self.column, self.required("fields", "{\"x\": \"float32\"}")?)? }
+            }
             // `known_type` returns the names above only.
             other => {
                 return Err(Error::Internal {
@@ -140,10 +170,22 @@ impl<'a> Options<'a> {
                 return Err(validate::unknown_choice(self.column, "metric", other, &known));
             }
         };
-        if let Some(dtype) = self.text("dtype")? {
-            validate::one_of(self.column, "dtype", &dtype, &["float32"])?;
-        }
-        Ok(ColumnType::Vector { dim, metric })
+        let dtype = match self.text("dtype")?.as_deref() {
+            None | Some("float32") => VectorType::Float32,
+            Some("float16") => VectorType::Float16,
+            Some(other) => {
+                return Err(validate::unknown_choice(self.column, "dtype", other, &["float32", "float16"]));
+            }
+        };
+        Ok(ColumnType::Vector { dim, metric, dtype })
+    }
+
+    fn decimal(&self) -> Result<ColumnType> {
+        let raw = self.required("precision", "10")?;
+        let precision: i128 = self.read_as("precision", "a whole number", raw)?;
+        let scale = self.get("scale").map_or(Ok(0), |raw| self.read_as("scale", "a whole number", raw))?;
+        let (precision, scale) = validate::decimal(self.column, precision, scale)?;
+        Ok(ColumnType::Decimal { precision, scale })
     }
 
     fn get(&self, key: &str) -> Option<&'a RawValue> {
@@ -174,42 +216,5 @@ impl<'a> Options<'a> {
             };
             validate::invalid(self.column, format!("`{key}` must be {expected}, got {got}"))
         })
-    }
-}
-
-/// The kind of a JSON text, told by its first character.
-fn kind(raw: &RawValue) -> &'static str {
-    match raw.get().as_bytes().first() {
-        Some(b'{') => "an object",
-        Some(b'[') => "a list",
-        Some(b'"') => "a string",
-        Some(b't' | b'f') => "a truth value",
-        Some(b'n') => "null",
-        _ => "a number",
-    }
-}
-
-/// The members of a JSON object in their order, repeated keys included.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
     }
 }

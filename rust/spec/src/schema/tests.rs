@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{ColumnSpec, ColumnType, Metric, SchemaSpec};
+use super::{ColumnSpec, ColumnType, Fields, Metric, SchemaSpec, VectorType};
 use crate::{Error, Kind};
 
 fn parse(json: &str) -> SchemaSpec {
@@ -42,6 +42,15 @@ fn shorthand_and_tagged_forms_mean_the_same() {
         (r#""float32""#, r#"{"type":"float32"}"#, ColumnType::Float32),
         (r#""float64""#, r#"{"type":"float64"}"#, ColumnType::Float64),
         (r#""bool""#, r#"{"type":"bool"}"#, ColumnType::Bool),
+        (r#""int8""#, r#"{"type":"int8"}"#, ColumnType::Int8),
+        (r#""int16""#, r#"{"type":"int16"}"#, ColumnType::Int16),
+        (r#""uint8""#, r#"{"type":"uint8"}"#, ColumnType::UInt8),
+        (r#""uint16""#, r#"{"type":"uint16"}"#, ColumnType::UInt16),
+        (r#""uint32""#, r#"{"type":"uint32"}"#, ColumnType::UInt32),
+        (r#""uint64""#, r#"{"type":"uint64"}"#, ColumnType::UInt64),
+        (r#""float16""#, r#"{"type":"float16"}"#, ColumnType::Float16),
+        (r#""date""#, r#"{"type":"date"}"#, ColumnType::Date),
+        (r#""json""#, r#"{"type":"json"}"#, ColumnType::Json),
         (r#""timestamp""#, r#"{"type":"timestamp","unit":"us","tz":"UTC"}"#, ColumnType::Timestamp { utc: true }),
         (r#""binary""#, r#"{"type":"binary","blob":false}"#, ColumnType::Binary { blob: false }),
         (r#""blob""#, r#"{"type":"binary","blob":true}"#, ColumnType::Binary { blob: true }),
@@ -66,7 +75,60 @@ fn options_are_read() {
         ("dot_product", Metric::Dot),
     ] {
         let vector = column(&format!(r#"{{"type":"vector","dim":3,"metric":"{alias}","dtype":"float32"}}"#));
-        assert_eq!(vector.column_type, ColumnType::Vector { dim: 3, metric });
+        assert_eq!(vector.column_type, ColumnType::Vector { dim: 3, metric, dtype: VectorType::Float32 });
+    }
+    let half = column(r#"{"type":"vector","dim":3,"dtype":"float16"}"#).column_type;
+    assert_eq!(half, ColumnType::Vector { dim: 3, metric: Metric::L2, dtype: VectorType::Float16 });
+    let decimal = |declaration| column(declaration).column_type;
+    assert_eq!(
+        decimal(r#"{"type":"decimal","precision":38,"scale":38}"#),
+        ColumnType::Decimal { precision: 38, scale: 38 }
+    );
+    assert_eq!(decimal(r#"{"type":"decimal","precision":1}"#), ColumnType::Decimal { precision: 1, scale: 0 });
+}
+
+#[test]
+fn decimals_have_up_to_38_digits() {
+    for (options, part) in [
+        (r#""precision":0"#, "1 to 38 digits, `precision` is `0`"),
+        (r#""precision":39"#, "`precision` is `39`"),
+        (r#""precision":4,"scale":5"#, "`scale` is `5`"),
+        (r#""precision":4,"scale":-1"#, "`scale` is `-1`"),
+        (r#""precision":4.5"#, "`precision` must be a whole number, got `4.5`"),
+        (r#""scale":2"#, "a decimal needs `precision`"),
+    ] {
+        assert_says(&refusal(&format!(r#"{{"type":"decimal",{options}}}"#)), &[part]);
+    }
+}
+
+#[test]
+fn structs_have_scalars_by_name() {
+    let point = r#"{"type":"struct","fields":{"x":"float32","y":{"type":"int64","nullable":false}}}"#;
+    let field = |name: &str, column_type, nullable| ColumnSpec { name: name.into(), column_type, nullable };
+    let x = field("x", ColumnType::Float32, true);
+    let y = field("y", ColumnType::Int64, false);
+    let declared = ColumnType::Struct { fields: Fields(vec![x.clone(), y.clone()]) };
+    assert_eq!(column(point).column_type, declared);
+    assert_eq!(declared, ColumnType::Struct { fields: Fields(vec![y.clone(), x.clone()]) }, "order does not count");
+    assert_ne!(declared, ColumnType::Struct { fields: Fields(vec![x, field("y", ColumnType::Int64, true)]) });
+    let points = format!(r#"{{"type":"list","item":{point}}}"#);
+    assert_eq!(column(&points).column_type, ColumnType::List { item: Box::new(declared) });
+
+    for (fields, parts) in [
+        (r#""x""#, ["`fields` is an object", "got a string"]),
+        ("{}", ["at least one field", "column `c`"]),
+        (r#"{"x":"int8","x":"int8"}"#, ["field `x`", "declared twice"]),
+        (r#"{"x":"int8","X":"int8"}"#, ["field `X`", "only by case"]),
+        (r#"{"a.b":"int8"}"#, ["field `a.b`", "no `.`"]),
+        (r#"{"_x":"int8"}"#, ["field `_x`", "reserved"]),
+        (r#"{"x":"json"}"#, ["field `x` is a json", "scalars"]),
+        (r#"{"x":"blob"}"#, ["field `x` is a blob", "scalars"]),
+        (r#"{"x":{"type":"binary","blob":true}}"#, ["field `x` is a blob", "scalars"]),
+        (r#"{"x":{"type":"list","item":"int8"}}"#, ["field `x` is a list", "`json`"]),
+        (r#"{"x":{"type":"struct","fields":{"y":"int8"}}}"#, ["field `x` is a struct", "`json`"]),
+        (r#"{"x":{"type":"decimal","precision":99}}"#, ["`precision` is `99`", "column `c`"]),
+    ] {
+        assert_says(&refusal(&format!(r#"{{"type":"struct","fields":{fields}}}"#)), &parts);
     }
 }
 
@@ -87,6 +149,7 @@ fn list_items_are_shorthand_or_tagged_scalars() {
         r#"{"type":"vector","dim":2}"#,
         r#""blob""#,
         r#"{"type":"binary","blob":true}"#,
+        r#""json""#,
     ] {
         assert_says(
             &refusal(&format!(r#"{{"type":"list","item":{item}}}"#)),
@@ -199,8 +262,8 @@ fn option_values_are_checked() {
         &["unknown `metric` `cosin`, did you mean `cosine`?"],
     );
     assert_says(
-        &refusal(r#"{"type":"vector","dim":3,"dtype":"float16"}"#),
-        &["unknown `dtype` `float16`", "possible: `float32`"],
+        &refusal(r#"{"type":"vector","dim":3,"dtype":"bfloat16"}"#),
+        &["unknown `dtype` `bfloat16`", "possible: `float32`"],
     );
     assert_says(&refusal(r#"{"type":"timestamp","unit":"ms"}"#), &["unknown `unit` `ms`", "`us`"]);
     assert_says(&refusal(r#"{"type":"timestamp","tz":"Europe/Berlin"}"#), &["unknown `tz`", "`UTC`, `null`"]);
@@ -304,29 +367,57 @@ fn columns_are_found_by_exact_name() {
 fn scalar_type() -> impl Strategy<Value = ColumnType> {
     prop_oneof![
         any::<bool>().prop_map(|large| ColumnType::String { large }),
-        Just(ColumnType::Int32),
-        Just(ColumnType::Int64),
-        Just(ColumnType::Float32),
-        Just(ColumnType::Float64),
-        Just(ColumnType::Bool),
+        prop::sample::select(vec![
+            ColumnType::Int8,
+            ColumnType::Int16,
+            ColumnType::Int32,
+            ColumnType::Int64,
+            ColumnType::UInt8,
+            ColumnType::UInt16,
+            ColumnType::UInt32,
+            ColumnType::UInt64,
+            ColumnType::Float16,
+            ColumnType::Float32,
+            ColumnType::Float64,
+            ColumnType::Bool,
+            ColumnType::Date,
+            ColumnType::Binary { blob: false },
+        ]),
         any::<bool>().prop_map(|utc| ColumnType::Timestamp { utc }),
-        Just(ColumnType::Binary { blob: false }),
+        (1u8..=38)
+            .prop_flat_map(|precision| (Just(precision), 0..=precision))
+            .prop_map(|(precision, scale)| ColumnType::Decimal { precision, scale }),
     ]
+}
+
+const NAMES: &str = r#"[^_.\pC][^.\pC]{0,20}"#;
+
+fn struct_type() -> impl Strategy<Value = ColumnType> {
+    let fields = prop::collection::vec((NAMES, scalar_type(), any::<bool>()), 1..4);
+    fields.prop_filter_map("names differ only by case", |fields| {
+        let mut seen = std::collections::HashSet::new();
+        let distinct = fields.iter().all(|(name, ..)| seen.insert(name.to_lowercase()));
+        let field = |(name, column_type, nullable)| ColumnSpec { name, column_type, nullable };
+        distinct.then(|| ColumnType::Struct { fields: Fields(fields.into_iter().map(field).collect()) })
+    })
 }
 
 fn column_type() -> impl Strategy<Value = ColumnType> {
     let metric = prop_oneof![Just(Metric::L2), Just(Metric::Cosine), Just(Metric::Dot)];
+    let dtype = prop_oneof![Just(VectorType::Float32), Just(VectorType::Float16)];
     prop_oneof![
         4 => scalar_type(),
         1 => Just(ColumnType::Binary { blob: true }),
-        1 => (1u32..=65_536, metric).prop_map(|(dim, metric)| ColumnType::Vector { dim, metric }),
-        1 => scalar_type().prop_map(|item| ColumnType::List { item: Box::new(item) }),
+        1 => Just(ColumnType::Json),
+        1 => (1u32..=65_536, metric, dtype)
+            .prop_map(|(dim, metric, dtype)| ColumnType::Vector { dim, metric, dtype }),
+        1 => struct_type(),
+        1 => prop_oneof![scalar_type(), struct_type()].prop_map(|item| ColumnType::List { item: Box::new(item) }),
     ]
 }
 
 fn schema() -> impl Strategy<Value = SchemaSpec> {
-    let names = r#"[^_.\pC][^.\pC]{0,20}"#;
-    let others = prop::collection::vec((names, column_type(), any::<bool>()), 0..12);
+    let others = prop::collection::vec((NAMES, column_type(), any::<bool>()), 0..12);
     (others, any::<prop::sample::Index>()).prop_filter_map("names differ only by case", |(others, at)| {
         let mut columns: Vec<ColumnSpec> = others
             .into_iter()

@@ -35,10 +35,24 @@ fn every_type_refuses_every_other_type() {
         Value::Bytes(b"x".as_slice().into()),
         Value::Timestamp { micros: 1, aware: true },
         Value::Timestamp { micros: 1, aware: false },
+        Value::Date(1),
+        Value::Decimal { unscaled: 15, scale: 1 },
+        Value::Json("{}".into()),
         Value::Vector(vec![1.0].into()),
         Value::List(vec![]),
+        Value::Struct(vec![("x".into(), Value::Null)]),
     ];
-    let accepted: [(&str, &str, &[&str]); 10] = [
+    let accepted: [(&str, &str, &[&str]); 20] = [
+        (r#""int8""#, "int8", &["int"]),
+        (r#""int16""#, "int16", &["int"]),
+        (r#""uint8""#, "uint8", &["int"]),
+        (r#""uint16""#, "uint16", &["int"]),
+        (r#""uint32""#, "uint32", &["int"]),
+        (r#""uint64""#, "uint64", &["int"]),
+        (r#""float16""#, "float16", &["int", "float"]),
+        (r#""json""#, "json: a JSON value", &["json"]),
+        (r#"{"type":"struct","fields":{"x":"int8"}}"#, "struct(\"x\" int8): a mapping", &["struct"]),
+        (r#"{"type":"list","item":"float16"}"#, "list(float16): a list of float16 or null", &["list", "vector"]),
         (r#""string""#, "string", &["str"]),
         (r#"{"type":"string","large":true}"#, "string(large)", &["str"]),
         (r#""int32""#, "int32", &["int"]),
@@ -62,8 +76,77 @@ fn every_type_refuses_every_other_type() {
 }
 
 #[test]
+fn dates_and_decimals_take_text() {
+    let decimal = r#"{"type":"decimal","precision":4,"scale":2}"#;
+    for (value, part) in [
+        (text("12.345"), "more than 2 digits behind the point"),
+        (Value::Decimal { unscaled: 12_345, scale: 3 }, "`12.345` has more than 2 digits"),
+        (text("100"), "`100` does not fit decimal(4, 2)"),
+        (Value::Int(-100), "`-100` does not fit"),
+        (Value::Int(i128::MAX), "does not fit"),
+        (text("1E+40"), "more than 38 digits"),
+    ] {
+        assert_out_of_range(decimal, value, part);
+    }
+    assert_wrong_type(decimal, text("NaN"), "decimal(4, 2): a decimal", "no decimal: `NaN`");
+    assert_wrong_type(decimal, Value::Float(0.5), "decimal(4, 2): a decimal", "float");
+    let two = |unscaled| Value::Decimal { unscaled, scale: 2 };
+    assert_eq!(
+        through(decimal, &[text("-99.99"), Value::Int(7), text("1.50"), Value::Decimal { unscaled: 15, scale: 1 }])
+            .unwrap(),
+        [two(-9_999), two(700), two(150), two(150)]
+    );
+
+    assert_eq!(
+        through(r#""date""#, &["1970-01-01", "1969-12-31", "0001-01-01", "9999-12-31"].map(text)).unwrap(),
+        [0, -1, timestamp::MIN_DAYS, timestamp::MAX_DAYS].map(Value::Date)
+    );
+    assert_wrong_type(r#""date""#, text("2026-02-30"), "date: a date", "text: `2026-02-30`");
+    assert_wrong_type(r#""date""#, text("2026-01-31T00:00:00"), "date: a date", "text");
+    for days in [timestamp::MIN_DAYS - 1, timestamp::MAX_DAYS + 1, i32::MIN, i32::MAX] {
+        assert_out_of_range(r#""date""#, Value::Date(days), "years 1 to 9999");
+    }
+}
+
+#[test]
+fn structs_name_the_field() {
+    let point = r#"{"type":"struct","fields":{"x":{"type":"int8","nullable":false},"y":"string"}}"#;
+    let cell = |cells: &[(&'static str, Value<'static>)]| {
+        Value::Struct(cells.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+    };
+    assert_out_of_range(
+        point,
+        cell(&[("x", Value::Int(1)), ("z", Value::Null)]),
+        "unknown field `z`; the fields are `x`, `y`",
+    );
+    assert_out_of_range(point, cell(&[("y", text("a"))]), "field `x` is not nullable");
+    assert_out_of_range(point, cell(&[("x", Value::Null)]), "field `x` is not nullable");
+    assert_out_of_range(point, cell(&[("x", Value::Int(200))]), "field `x`: `200` does not fit int8");
+    assert_out_of_range(point, cell(&[("x", Value::Int(1)), ("x", Value::Int(2))]), "field `x` is given twice");
+    assert_wrong_type(point, cell(&[("x", text("a"))]), "a mapping", "str in field `x`");
+    let points = format!(r#"{{"type":"list","item":{point}}}"#);
+    let listed = Value::List(vec![cell(&[("x", Value::Int(1))]), cell(&[("x", Value::Int(200))])]);
+    assert_out_of_range(&points, listed, "at index 1: field `x`: `200` does not fit int8");
+    let kept = [cell(&[("y", text("a")), ("x", Value::Int(1))]), Value::Null, cell(&[("x", Value::Int(2))])];
+    assert_eq!(
+        through(point, &kept).unwrap(),
+        [
+            cell(&[("x", Value::Int(1)), ("y", text("a"))]),
+            Value::Null,
+            cell(&[("x", Value::Int(2)), ("y", Value::Null)])
+        ]
+    );
+}
+
+#[test]
 fn ints_that_do_not_fit() {
     for (declaration, int) in [
+        (r#""int8""#, i128::from(i8::MAX) + 1),
+        (r#""int16""#, i128::from(i16::MIN) - 1),
+        (r#""uint8""#, -1),
+        (r#""uint16""#, i128::from(u16::MAX) + 1),
+        (r#""uint32""#, i128::from(u32::MAX) + 1),
+        (r#""uint64""#, i128::from(u64::MAX) + 1),
         (r#""int32""#, i128::from(i32::MAX) + 1),
         (r#""int32""#, i128::from(i32::MIN) - 1),
         (r#""int64""#, i128::from(i64::MAX) + 1),
@@ -83,6 +166,12 @@ fn floats_that_do_not_fit() {
     for float in [1e39, -1e39, f64::MAX] {
         assert_out_of_range(r#""float32""#, Value::Float(float), "does not fit float32");
         assert_out_of_range(r#"{"type":"vector","dim":1}"#, Value::List(vec![Value::Float(float)]), "at index 0");
+    }
+    assert_out_of_range(r#""float16""#, Value::Float(65_520.0), "does not fit float16, which ends at 6.5504e4");
+    assert!(through(r#""float16""#, &[Value::Float(65_519.0), Value::Float(f64::INFINITY)]).is_ok());
+    assert_out_of_range(r#""float16""#, Value::Int(2_049), "`2049` is not exact in float16");
+    for half in [Value::List(vec![Value::Int(0), Value::Float(1e6)]), Value::Vector(vec![0.0, 1e6].into())] {
+        assert_out_of_range(r#"{"type":"vector","dim":2,"dtype":"float16"}"#, half, "at index 1: `1e6` does not fit");
     }
     for float in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
         assert!(through(r#""float32""#, &[Value::Float(float)]).is_ok());
@@ -206,7 +295,7 @@ fn an_error_spoils_the_batch() {
 fn lists_end_where_offsets_end() {
     // Two lists that share one huge element count; strings of 2 GiB would only make the test slow.
     let held = i32::MAX as usize;
-    assert_eq!(super::super::cells::within_i32(held, 0, "bytes", "").unwrap(), i32::MAX);
-    assert!(super::super::cells::within_i32(held, 1, "bytes", "").is_err());
-    assert!(super::super::cells::within_i32(1, usize::MAX, "bytes", "").is_err());
+    assert_eq!(super::super::number::within_i32(held, 0, "bytes", "").unwrap(), i32::MAX);
+    assert!(super::super::number::within_i32(held, 1, "bytes", "").is_err());
+    assert!(super::super::number::within_i32(1, usize::MAX, "bytes", "").is_err());
 }

@@ -1,0 +1,33 @@
+# The few names that the package and its tests use.
+from collections.abc import Iterator
+from os import PathLike
+from typing import BinaryIO, Self
+
+from pyarrow import RecordBatch, Schema, Table
+
+class RowGroupMetaData:
+    num_rows: int
+    total_byte_size: int
+
+class FileMetaData:
+    num_rows: int
+    def row_group(self, i: int) -> RowGroupMetaData: ...
+
+class ParquetFile:
+    metadata: FileMetaData
+    schema_arrow: Schema
+    num_row_groups: int
+    def __init__(self, source: BinaryIO, *, pre_buffer: bool = False) -> None: ...
+    def iter_batches(
+        self, batch_size: int = 65536, row_groups: list[int] | None = None, columns: list[str] | None = None
+    ) -> Iterator[RecordBatch]: ...
+
+class ParquetWriter:
+    def __init__(self, where: BinaryIO | PathLike[str], schema: Schema) -> None: ...
+    def write_table(self, table: Table, row_group_size: int | None = None) -> None: ...
+    def write_batch(self, batch: RecordBatch) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+def read_schema(where: PathLike[str]) -> Schema: ...
