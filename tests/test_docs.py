@@ -133,10 +133,10 @@ def test_a_block_that_fails_names_its_line(tmp_path: Path) -> None:
         mismatches(page, tmp_path)
 
 
-def test_a_warning_is_a_failure(tmp_path: Path) -> None:
+def test_a_hidden_warning_is_a_failure(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text('```python\nimport warnings\nwarnings.warn("old")\n```\n')
-    with pytest.raises(AssertionError, match="UserWarning"):
+    page.write_text('```python\nimport warnings\nwarnings.warn("old", ResourceWarning)\n```\n')
+    with pytest.raises(AssertionError, match="ResourceWarning"):
         mismatches(page, tmp_path)
 
 
