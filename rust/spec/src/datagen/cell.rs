@@ -67,7 +67,7 @@ impl Cell {
             ("float", Value::Float(v)) => Ok(Self::Float(v)),
             ("bool", Value::Bool(v)) => Ok(Self::Bool(v)),
             ("str", Value::Str(v)) => Ok(Self::Str(v.into_owned())),
-            ("json", Value::Str(v)) => {
+            ("json", Value::Json(v)) => {
                 json::check(&v)?;
                 Ok(Self::Json(v.into_owned()))
             }
@@ -182,13 +182,14 @@ mod tests {
     #[test]
     fn tagged_values_are_of_their_kind() {
         assert_eq!(Cell::tagged("int", Value::Int(5)), Ok(Cell::Int(5)));
-        assert_eq!(Cell::tagged("json", Value::Str("[1]".into())), Ok(Cell::Json("[1]".to_owned())));
+        assert_eq!(Cell::tagged("json", Value::Json("[1]".into())), Ok(Cell::Json("[1]".to_owned())));
         assert_eq!(Cell::tagged("blob", Value::Bytes(vec![1].into())), Ok(Cell::blob(vec![1])));
         for (kind, value, part) in [
             ("int", Value::Int(1 << 64), "64 bits"),
             ("int", Value::Bool(true), "bool"),
             ("float", Value::Int(1), "int"),
-            ("json", Value::Str("{".into()), "JSON"),
+            ("json", Value::Json("{".into()), "JSON"),
+            ("json", Value::Str("{}".into()), "str"),
             ("text", Value::Str("x".into()), "unknown kind `text`"),
         ] {
             let message = Cell::tagged(kind, value).unwrap_err();

@@ -19,6 +19,9 @@ pub(super) fn event(event: &Event) -> Checked {
     failed_only(event)?;
     if let Some(attributes) = &event.attributes {
         json::check(attributes).map_err(|message| Flaw::new("attributes", message))?;
+        if attributes.trim() == "null" {
+            return Err(Flaw::new("attributes", "null is no attribute; leave it out"));
+        }
     }
     ids(event)
 }

@@ -21,6 +21,11 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     serde_json::from_str::<IgnoredAny>(text).map(drop).map_err(|e| format!("not valid JSON: {e}"))
 }
 
+/// `text` unless it is the null of JSON.
+pub(super) fn not_null(text: String) -> Option<String> {
+    Some(text).filter(|text| text.trim() != "null")
+}
+
 /// Whether `text` is one JSON object.
 ///
 /// # Errors

@@ -179,7 +179,8 @@ impl<'a> Cells<'a> {
             }
             ("iteration", _) => return None,
             ("status", value) => self.status = Some(Status::parse(text(value)?)?),
-            ("query_tags", value) => self.query_tags = Some(text(value)?),
+            ("query_tags", Value::Json(tags)) => self.query_tags = Some(&**tags).filter(|tags| tags.trim() != "null"),
+            ("query_tags", _) => return None,
             ("error_type", value) => self.error_type = Some(text(value)?),
             ("error_dump", value) => self.error_dump = Some(text(value)?),
             ("event_ts", Value::Timestamp { micros, .. }) => self.event_ts = Some(*micros),

@@ -11,7 +11,6 @@ use super::event::Event;
 use super::input::EventInput;
 use super::json;
 use crate::Value;
-use crate::schema::ColumnType;
 
 /// A stored row that is not a readable event, with what of it could be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -199,6 +198,8 @@ impl ValueParts {
         }
         match self.content {
             Some(cell) if cell.kind() == kind => Ok(Some(cell)),
+            // The JSON form of rows has one null only.
+            None if kind == "json" => Ok(Some(Cell::Json("null".to_owned()))),
             Some(cell) => Err(format!("the kind is `{kind}` and the value is {}", cell.kind())),
             None => Err(format!("a value of kind `{kind}` is missing")),
         }
@@ -209,23 +210,18 @@ fn text(text: &str) -> Value<'_> {
     Value::Str(Cow::Borrowed(text))
 }
 
-/// The type of a column of exact JSON text.
-pub(super) const fn json_column() -> ColumnType {
-    ColumnType::String { large: true }
-}
-
 fn json_value(text: &str) -> Value<'_> {
-    Value::Str(Cow::Borrowed(text))
+    Value::Json(Cow::Borrowed(text))
 }
 
-/// The exact text of a JSON cell.
-pub(super) fn json_text(value: Value<'_>) -> Result<String, String> {
+/// The exact text of a JSON cell. The null of JSON is no value, as in the JSON form of rows.
+pub(super) fn json_text(value: Value<'_>) -> Result<Option<String>, String> {
     match value {
-        Value::Str(text) => {
+        Value::Json(text) => {
             json::check(&text)?;
-            Ok(text.into_owned())
+            Ok(json::not_null(text.into_owned()))
         }
-        other => Err(format!("expected JSON text, got {}", other.kind_name())),
+        other => Err(format!("expected JSON, got {}", other.kind_name())),
     }
 }
 

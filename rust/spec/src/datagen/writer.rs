@@ -105,7 +105,7 @@ impl StreamWriter {
             json::check_object(tags).map_err(|message| argument(Flaw::new("query_tags", message)))?;
         }
         let config_hash = config.map(config_hash).transpose()?;
-        self.check_attributes(attributes.as_deref())?;
+        let attributes = json_attributes(attributes)?;
         let event = Event {
             status: Some(Status::Running),
             query_tags,
@@ -129,7 +129,8 @@ impl StreamWriter {
         attributes: Option<String>,
         event_ts: i64,
     ) -> Result<Event> {
-        self.check_step(position, attributes.as_deref())?;
+        self.check_step(position)?;
+        let attributes = json_attributes(attributes)?;
         let event =
             Event { position: Some(position.clone()), attributes, ..self.event(EventType::StepStarted, 0, event_ts) };
         self.advance(1);
@@ -149,7 +150,8 @@ impl StreamWriter {
         attributes: Option<String>,
         event_ts: i64,
     ) -> Result<Vec<Event>> {
-        self.check_step(position, attributes.as_deref())?;
+        self.check_step(position)?;
+        let attributes = json_attributes(attributes)?;
         if self.completed.contains(position) {
             return Err(Error::RepeatedPosition { item: self.item_id.to_string(), position: position.to_string() });
         }
@@ -185,7 +187,7 @@ impl StreamWriter {
             return Err(argument(Flaw::new("status", message)));
         }
         self.check_open()?;
-        self.check_attributes(attributes.as_deref())?;
+        let attributes = json_attributes(attributes)?;
         let event = Event { status: Some(status), attributes, ..self.event(EventType::Terminal, 0, event_ts) };
         self.advance(1);
         self.ended = Some(status);
@@ -203,7 +205,8 @@ impl StreamWriter {
         attributes: Option<String>,
         event_ts: i64,
     ) -> Result<Event> {
-        self.check_step(position, attributes.as_deref())?;
+        self.check_step(position)?;
+        let attributes = json_attributes(attributes)?;
         check::not_empty("error_type", &failure.error_type).map_err(argument)?;
         let event = Event {
             position: Some(position.clone()),
@@ -296,15 +299,9 @@ impl StreamWriter {
         }
     }
 
-    fn check_step(&self, position: &StepPosition, attributes: Option<&str>) -> Result<()> {
+    fn check_step(&self, position: &StepPosition) -> Result<()> {
         self.check_open()?;
-        check::position_fields(position).map_err(argument)?;
-        self.check_attributes(attributes)
-    }
-
-    fn check_attributes(&self, attributes: Option<&str>) -> Result<()> {
-        attributes
-            .map_or(Ok(()), |text| json::check(text).map_err(|message| argument(Flaw::new("attributes", message))))
+        check::position_fields(position).map_err(argument)
     }
 
     fn terminal(&self, status: Status) -> Error {
@@ -314,6 +311,13 @@ impl StreamWriter {
     fn order(&self, message: &str) -> Error {
         Error::WriterOrder { item: self.item_id.to_string(), message: message.to_owned() }
     }
+}
+
+/// Attributes that are JSON; its null is none.
+fn json_attributes(attributes: Option<String>) -> Result<Option<String>> {
+    let Some(text) = attributes else { return Ok(None) };
+    json::check(&text).map_err(|message| argument(Flaw::new("attributes", message)))?;
+    Ok(json::not_null(text))
 }
 
 fn argument(flaw: Flaw) -> Error {

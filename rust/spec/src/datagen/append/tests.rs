@@ -134,6 +134,10 @@ fn a_lower_attempt_is_fenced() {
     log.append(&log.resume("f").complete(&leaf("b"), vec![])).unwrap();
     let error = refused(&mut log, &zombie.complete(&leaf("c"), vec![]), Kind::Fenced, "stream-fenced");
     assert!(error.to_string().contains("do not reopen"), "{error}");
+    log.append(&log.resume("g").complete(&leaf("d"), vec![])).unwrap();
+    let resumed_from = log.heads[zombie.item_id()].last_event_id.clone();
+    let lower = Event { resumed_from, ..foreign(1, "h", 6, EventType::StepStarted) };
+    refused(&mut log, &[lower], Kind::Fenced, "stream-fenced");
 }
 
 #[test]
@@ -269,6 +273,7 @@ fn events_whose_ids_or_shapes_are_wrong_name_index_and_key() {
         ("run_id", Event { run_id: String::new(), ..good.clone() }),
         ("writer_epoch", Event { writer_epoch: "a\u{7}".to_owned(), ..good.clone() }),
         ("resumed_from", Event { resumed_from: Some("x".to_owned()), ..good.clone() }),
+        ("resumed_from", Event { resumed_from: Some("x".to_owned()), ..events[0].clone() }),
         ("step_name", Event { position: None, ..good.clone() }),
         ("step_name", Event { position: Some(leaf("")), ..good.clone() }),
         ("step_index", Event { position: Some(StepPosition { step_index: -1, ..leaf("f") }), ..good.clone() }),
@@ -283,6 +288,7 @@ fn events_whose_ids_or_shapes_are_wrong_name_index_and_key() {
         ("query_tags", Event { query_tags: Some("[]".to_owned()), ..events[0].clone() }),
         ("config_hash", Event { config_hash: Some("x".to_owned()), ..good.clone() }),
         ("attributes", Event { attributes: Some("nope".to_owned()), ..good.clone() }),
+        ("attributes", Event { attributes: Some(" null ".to_owned()), ..good.clone() }),
         ("error_type", Event { error_type: Some("x".to_owned()), ..good.clone() }),
         ("error_type", Event { error_type: None, ..writer.fail(&leaf("f")) }),
         ("traceback", Event { traceback: Some("x".to_owned()), ..good.clone() }),

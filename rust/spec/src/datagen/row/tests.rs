@@ -168,6 +168,17 @@ fn a_row_that_is_no_event_says_what_is_wrong_and_keeps_what_can_be_read() {
 }
 
 #[test]
+fn the_null_of_json_is_the_value_null_and_no_attribute() {
+    let event = with_value(Cell::Json("null".to_owned()));
+    let nulled = event.to_row().into_iter().map(|(column, value)| match column {
+        "value_json" => (column, Value::Null),
+        "attributes" => (column, Value::Json("null".into())),
+        _ => (column, value),
+    });
+    assert_eq!(Stored::from_row(nulled), Stored::from(Event { attributes: None, ..event.clone() }));
+}
+
+#[test]
 fn columns_of_a_newer_release_are_passed_over() {
     let event = foreign(0, "e", 1, EventType::ItemCreated);
     let mut row = event.to_row();

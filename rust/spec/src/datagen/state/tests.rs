@@ -72,7 +72,7 @@ fn whatever_does_not_continue_the_tip_asks_for_a_refold() {
         vec![next.clone(), Event { event_id: known.event_id, ..foreign(0, "a", 4, EventType::Failed) }],
         vec![foreign(0, "b", 3, EventType::Failed)],
         vec![resumed(&all, "b").start(&leaf("t"))],
-        vec![foreign(0, "a", 2, EventType::Failed)],
+        vec![Event { event_id: "z".to_owned(), ..foreign(0, "a", 2, EventType::Failed) }],
         vec![next.clone(), foreign(0, "b", 9, EventType::Failed)],
     ];
     for case in cases {

@@ -147,5 +147,6 @@ fn arguments_that_no_event_can_have_change_nothing() {
     argument(writer.item_terminal(Status::Failed, None, 0).unwrap_err(), "status");
     argument(writer.item_failed(&leaf("a"), FailureNote::default(), None, 0).unwrap_err(), "error_type");
     assert_eq!((writer.next_seq(), writer.ended()), (2, None));
+    assert_eq!(writer.step_started(&leaf("f"), Some(" null".to_owned()), 0).unwrap().attributes, None);
     assert_eq!(writer.complete(&leaf("a"), vec![])[0].event_type, EventType::StepCompleted);
 }
