@@ -77,7 +77,7 @@ impl GenericStore {
     ) -> Result<Self> {
         let opening = async move { StorageBase::open(location, KIND, schema, must_exist, options).await };
         let storage = crate::task::join(crate::task::spawn(opening)).await?;
-        let filters = FilterPlanner::new(Arc::clone(storage.schema()))?;
+        let filters = FilterPlanner::new(storage.schema())?;
         Ok(Self { storage, filters })
     }
 

@@ -18,6 +18,8 @@ pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
 
+pub use suggest::closest;
+
 /// The key column, which every schema declares.
 pub const ID: &str = "id";
 
