@@ -16,6 +16,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venvs/bench
+DOCS := .venvs/docs
+DOCS_READY := $(DOCS)/.ready
 # How maturin finds the environment, and how pyo3 does when clippy builds it.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -104,8 +106,14 @@ bench: wheel ## Run the benchmarks on the release wheel, in an environment of it
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall numpy dist/*.whl
 	$(BENCH)/bin/python benchmarks/run.py $(BENCH_ARGS)
 
-docs: ## Build the guides (there are none yet).
-	@echo "There are no guide pages yet. README.md, the docstrings and examples/ are the documentation."
+$(DOCS_READY): pyproject.toml
+	$(PYTHON) -m venv --clear $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	touch $@
+
+docs: $(DOCS_READY) ## Build the guides and the reference into site/, in an environment of their own.
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --clean
 
 soak: build ## Long tests: large blobs, hundreds of kills.
 	$(BIN)/python -m pytest tests -m soak

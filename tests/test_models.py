@@ -343,6 +343,19 @@ def test_a_store_of_rows_takes_models(path: Path) -> None:
         ]
 
 
+def test_arrow_data_goes_in_as_it_is(path: Path) -> None:
+    with latest(path, Clip) as store:
+        store.add([Clip(id="a", score=0.5, video=b"mp4"), Clip(id="b")])
+        table = store.to_arrow(columns=["user", "score", "video"])
+        frame = store.to_polars(columns=["user", "score", "video"])
+        batches = list(store.batches(columns=["user", "score", "video"]))
+        for data in (table, frame, *batches):
+            store.delete(["a", "b"])
+            store.add(data)
+            assert store.list(order_by="-id") == [Clip(id="b"), Clip(id="a", score=0.5)]
+            assert store.get("a", columns=["video"]) == {"id": "a", "video": b"mp4"}
+
+
 def test_a_generator_of_models_that_fails(path: Path) -> None:
     def clips() -> Iterator[Clip]:
         yield Clip(id="a")

@@ -282,7 +282,8 @@ impl Inner {
         if !rows.is_empty() && bytes <= STREAM_BYTES {
             return Ok(vec![concat_batches(&schema, &rows)?]);
         }
-        Ok(rows.into_iter().map(|row| row.with_schema(Arc::clone(&schema))).collect::<Result<_, _>>()?)
+        let typed = rows.into_iter().map(|row| RecordBatch::try_new(Arc::clone(&schema), row.columns().to_vec()));
+        Ok(typed.collect::<Result<_, _>>()?)
     }
 
     /// `columns` of the page, in order.
