@@ -6,6 +6,7 @@ mod adopt;
 mod append;
 mod crash;
 mod create;
+mod datagen;
 mod doctor;
 mod edit;
 mod failing;

@@ -454,16 +454,26 @@ pub(super) fn reorder(batch: &RecordBatch, columns: &[String]) -> Result<RecordB
 }
 
 fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    if plain_type(array.data_type()) == *array.data_type() {
-        return Ok(Arc::clone(array));
-    }
-    plain_data(array.to_data()).map(make_array)
+    retyped(array, &plain_type(array.data_type()))
 }
 
-fn plain_data(data: ArrayData) -> Result<ArrayData, ArrowError> {
-    let children = data.child_data().iter().cloned().map(plain_data).collect::<Result<_, _>>()?;
-    let data_type = plain_type(data.data_type());
-    data.into_builder().data_type(data_type).child_data(children).build()
+/// The same values as `target`, which differs from their type in the metadata of nested fields alone.
+pub(super) fn retyped(array: &ArrayRef, target: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == target {
+        return Ok(Arc::clone(array));
+    }
+    retyped_data(array.to_data(), target).map(make_array)
+}
+
+fn retyped_data(data: ArrayData, target: &DataType) -> Result<ArrayData, ArrowError> {
+    let nested: Vec<&DataType> = match target {
+        DataType::List(item) | DataType::FixedSizeList(item, _) => vec![item.data_type()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        _ => Vec::new(),
+    };
+    let children = data.child_data().iter().cloned().zip(nested).map(|(child, nested)| retyped_data(child, nested));
+    let children = children.collect::<Result<_, _>>()?;
+    data.into_builder().data_type(target.clone()).child_data(children).build()
 }
 
 fn plain_type(data_type: &DataType) -> DataType {

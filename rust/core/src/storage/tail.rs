@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use lance::dataset::mem_wal::scanner::{InMemoryMemTableRef, InMemoryMemTables};
 use lance::dataset::mem_wal::write::{BatchStore, IndexStore, MemIndexSpec};
 use lance::dataset::mem_wal::{arrow_schema_with_field_ids, relax_non_pk_nullability, schema_with_tombstone};
@@ -15,6 +16,7 @@ use lance_index::mem_wal::ShardManifest;
 use tokio::sync::Mutex;
 
 use super::base::{BaseView, index_name};
+use super::scan::retyped;
 use super::shard::Shard;
 use super::{Kind, MAX_ADD_ROWS};
 
@@ -117,7 +119,7 @@ impl Tail {
     pub fn append_rows(&mut self, rows: RecordBatch) -> Result<()> {
         let alive: ArrayRef = Arc::new(BooleanArray::from(vec![false; rows.num_rows()]));
         let columns = rows.columns().iter().cloned().chain([alive]).collect();
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)
+        let batch = typed(&self.schema, columns)
             .map_err(|e| internal(format!("rows have another schema than the table: {e}")))?;
         self.append(vec![batch])
     }
@@ -126,7 +128,7 @@ impl Tail {
         let first = self.batches.len();
         for batch in read {
             // The entry's schema differs from the table's in metadata alone.
-            let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())
+            let batch = typed(&self.schema, batch.columns().to_vec())
                 .map_err(|e| internal(format!("a WAL entry has another schema than the table: {e}")))?;
             self.batches.append(batch).map_err(|_| internal("the tail is full".to_owned()))?;
         }
@@ -150,4 +152,10 @@ impl Tail {
 
 fn internal(message: String) -> Error {
     Error::Internal { message, source: None }
+}
+
+/// `columns` as a batch of `schema`, which may differ from them in metadata.
+fn typed(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, ArrowError> {
+    let retyped = columns.iter().zip(schema.fields()).map(|(column, field)| retyped(column, field.data_type()));
+    RecordBatch::try_new(Arc::clone(schema), retyped.collect::<Result<_, _>>()?)
 }
