@@ -1117,10 +1117,13 @@ impl ObjectStore for GuardedStore {
 fn lived_in_by_two(place: &Place) {
     let uri = place.uri();
     in_dying_process(async move {
+        let mut stores = Vec::new();
         for writer in ["a", "b"] {
             let location = Location::parse(&uri).unwrap();
-            let store = crate::log::try_open(location, Some(writer), patient()).await.unwrap();
-            for stage in ["merged", "sealed", "open 1", "open 2", "open 3"] {
+            stores.push((writer, crate::log::try_open(location, Some(writer), patient()).await.unwrap()));
+        }
+        for stage in ["merged", "sealed", "open 1", "open 2", "open 3"] {
+            for (writer, store) in &stores {
                 let event = format!("{writer} {stage}");
                 store.add(crate::log::events(&[(&event, "1", 1)])).await.unwrap();
                 match stage {
@@ -1129,8 +1132,8 @@ fn lived_in_by_two(place: &Place) {
                     _ => {}
                 }
             }
-            std::mem::forget(store);
         }
+        std::mem::forget(stores);
     });
 }
 
