@@ -15,7 +15,7 @@ use crate::codec::arrow_schema;
 use crate::filter::FilterPlanner;
 use crate::storage::{Kind, Location, RowStream, Scan, StorageBase, doctor};
 
-const KIND: Kind = Kind { name: "generic", key: "id" };
+const KIND: Kind = Kind::new("generic", "id");
 
 /// Rows of a declared schema, keyed by `id`; the newest row of an id wins.
 ///
