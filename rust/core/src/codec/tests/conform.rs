@@ -2,7 +2,7 @@
 
 use arrow::array::{
     BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, DurationSecondArray, Float16Array,
-    Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, LargeListArray, LargeStringArray, ListArray,
+    Float64Array, Int8Array, Int32Array, Int64Array, LargeListArray, LargeStringArray, ListArray,
     NullArray, StringArray, StringViewArray, StructArray, TimestampMicrosecondArray, TimestampMillisecondArray,
     TimestampNanosecondArray, TimestampSecondArray, UInt32Array,
 };
