@@ -222,13 +222,18 @@ def _packed(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[list[pyarrow.Rec
 
 
 def _parts(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+    for start in range(0, batch.num_rows, CHUNK_ROWS):
+        yield from _halves(batch.slice(start, CHUNK_ROWS))
+
+
+def _halves(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
     """Halves it until each part is small or one row: rows may differ in size by much."""
-    if batch.num_rows < 2 or (batch.num_rows <= CHUNK_ROWS and batch.nbytes <= CHUNK_BYTES):
+    if batch.num_rows < 2 or batch.nbytes <= CHUNK_BYTES:
         yield batch
     else:
         half = batch.num_rows // 2
-        yield from _parts(batch.slice(0, half))
-        yield from _parts(batch.slice(half))
+        yield from _halves(batch.slice(0, half))
+        yield from _halves(batch.slice(half))
 
 
 class Writer(Protocol):
