@@ -106,49 +106,66 @@ fn read_stream(capsule: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
     // SAFETY: a capsule of this name points to a stream, which `from_raw` moves out, leaving a released one behind;
     // the interface allows that, and the capsule lives until the end of this function.
     #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
-    let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
-    let arrays = arrays_of(&mut stream).map_err(|error| no_rows(py, &error))?;
-    arrays.into_iter().map(|data| table(py, data)).collect()
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
+    let mut stream = Batches(stream);
+    let schema = stream.schema().map_err(|error| no_rows(py, &error))?;
+    let data_type = DataType::Struct(schema.fields().clone());
+    let mut batches = Vec::new();
+    while let Some(array) = stream.next().map_err(|error| no_rows(py, &error))? {
+        // SAFETY: the array came from the stream whose schema this type is made of.
+        #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+        let data = unsafe { ffi::from_ffi_and_data_type(array, data_type.clone()) };
+        batches.push(record_batch(py, data.map_err(|error| no_rows(py, &error))?)?);
+    }
+    Ok(batches)
 }
 
-/// The arrays of a stream. Arrow's own reader makes batches of them before their buffers can be aligned.
-fn arrays_of(stream: &mut FFI_ArrowArrayStream) -> Result<Vec<ArrayData>, ArrowError> {
-    let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
-        return Err(ArrowError::CDataInterface("the stream was read before".into()));
-    };
-    let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: the functions of a stream that is not released take it and a place for what they return.
-    #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
-    let code = unsafe { get_schema(stream, &raw mut schema) };
-    succeeded(stream, code)?;
-    let data_type = DataType::try_from(&schema)?;
-    let mut arrays = Vec::new();
-    loop {
+/// A stream of another library. Arrow's own reader panics where a buffer is not aligned as Rust wants it.
+struct Batches(FFI_ArrowArrayStream);
+
+impl Batches {
+    fn schema(&mut self) -> Result<Schema, ArrowError> {
+        let mut schema = FFI_ArrowSchema::empty();
+        let (Some(get_schema), Some(_)) = (self.0.get_schema, self.0.release) else { return Err(released()) };
+        // SAFETY: the stream is not released, and the interface has the callback fill the schema or return an error.
+        #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+        let code = unsafe { get_schema(&raw mut self.0, &raw mut schema) };
+        self.checked(code)?;
+        Schema::try_from(&schema)
+    }
+
+    /// The next array; `None` behind the last.
+    fn next(&mut self) -> Result<Option<FFI_ArrowArray>, ArrowError> {
         let mut array = FFI_ArrowArray::empty();
+        let Some(get_next) = self.0.get_next else { return Err(released()) };
         // SAFETY: as above.
         #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
-        let code = unsafe { get_next(stream, &raw mut array) };
-        succeeded(stream, code)?;
-        if array.is_released() {
-            return Ok(arrays);
+        let code = unsafe { get_next(&raw mut self.0, &raw mut array) };
+        self.checked(code)?;
+        Ok((!array.is_released()).then_some(array))
+    }
+
+    fn checked(&mut self, code: c_int) -> Result<(), ArrowError> {
+        if code == 0 {
+            return Ok(());
         }
-        // SAFETY: every array of a stream is of its schema, as the interface promises.
-        #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
-        arrays.push(unsafe { ffi::from_ffi_and_data_type(array, data_type.clone()) }?);
+        let mut message = format!("error {code}");
+        if let Some(get_last_error) = self.0.get_last_error {
+            // SAFETY: the stream is not released; the text, if there is one, lives until the next call on the stream.
+            #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+            unsafe {
+                let text = get_last_error(&raw mut self.0);
+                if !text.is_null() {
+                    message = CStr::from_ptr(text).to_string_lossy().into_owned();
+                }
+            }
+        }
+        Err(ArrowError::CDataInterface(message))
     }
 }
 
-fn succeeded(stream: &mut FFI_ArrowArrayStream, code: i32) -> Result<(), ArrowError> {
-    if code == 0 {
-        return Ok(());
-    }
-    // SAFETY: the function takes the stream, and returns null or a text that lives until the next call.
-    #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
-    let message = stream.get_last_error.and_then(|get_last_error| unsafe {
-        let message = get_last_error(stream);
-        (!message.is_null()).then(|| CStr::from_ptr(message).to_string_lossy().into_owned())
-    });
-    Err(ArrowError::CDataInterface(message.unwrap_or_else(|| format!("error {code} of the operating system"))))
+fn released() -> ArrowError {
+    ArrowError::CDataInterface("the stream was used before".to_owned())
 }
 
 fn read_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
@@ -160,12 +177,11 @@ fn read_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<R
     // interface promises.
     #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
     let data = unsafe { ffi::from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-    table(py, data.map_err(|error| no_rows(py, &error))?)
+    record_batch(py, data.map_err(|error| no_rows(py, &error))?)
 }
 
-/// The columns of a struct without nulls. Buffers that the sender did not align, such as those of decimals in a
-/// file, are copied.
-fn table(py: Python<'_>, mut data: ArrayData) -> PyResult<RecordBatch> {
+/// The rows of a struct array. Buffers that are not aligned as Rust wants them are copied.
+fn record_batch(py: Python<'_>, mut data: ArrayData) -> PyResult<RecordBatch> {
     if !matches!(data.data_type(), DataType::Struct(_)) || data.null_count() > 0 {
         let message = format!("an array of {} is no table; pass columns with names", data.data_type());
         return Err(errors::to_python(py, Error::InvalidRow { row: 0, message }));
