@@ -5,6 +5,7 @@ pyarrow is imported where Parquet or Arrow IPC is used. JSON lines are the engin
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,14 +17,17 @@ from lance_context.types import TransferFormat
 
 if TYPE_CHECKING:
     import pyarrow
+    import pyarrow.parquet as pq
 
     from lance_context._native import Lines, RecordBatch
 
 # What is added or written at once, far below the most that one `add` takes.
 CHUNK_ROWS = 20_000
-CHUNK_BYTES = 32 << 20
-# Rows that are read at once while their size is not known.
+CHUNK_BYTES = 16 << 20
+# What is decoded of Parquet at once, as far as its own counts tell, and what is read of a column at once.
 READ_ROWS = 1_024
+READ_BYTES = 4 << 20
+READ_BUFFER = 1 << 20
 
 SUFFIXES: Mapping[str, TransferFormat] = {
     ".parquet": "parquet",
@@ -132,42 +136,41 @@ def _arrow_chunks(
     import pyarrow as pa
 
     size = os.fstat(file.fileno()).st_size
-    first_row, to_skip, total_rows = 0, skip.left, None
-    if format == "parquet":
-        total_rows, batches = _parquet_batches(path, file, columns, skip)
-    else:
-        batches = _ipc_batches(path, file, format == "arrow", columns)
-    for held in _packed(_behind(batches, skip)):
-        rows = sum(batch.num_rows for batch in held)
-        # The skip ends before the first chunk.
-        first_row = first_row or to_skip - skip.left
-        position = None if format == "parquet" else file.tell()
-        yield Chunk(partial(pa.Table.from_batches, held), rows, path, first_row, None, total_rows, position, size)
-        first_row += rows
+    first_row, to_skip = 0, skip.left
+    with contextlib.ExitStack() as opened:
+        if format == "parquet":
+            import pyarrow.parquet as pq
+
+            # Neither the row groups to come nor whole columns: either can be all of the file.
+            parquet = opened.enter_context(pq.ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER))
+            total_rows, batches = parquet.metadata.num_rows, _parquet_batches(path, parquet, columns, skip)
+        else:
+            total_rows, batches = None, _ipc_batches(path, file, format == "arrow", columns)
+        for held in _packed(_behind(batches, skip)):
+            rows = sum(batch.num_rows for batch in held)
+            # The skip ends before the first chunk.
+            first_row = first_row or to_skip - skip.left
+            position = None if format == "parquet" else file.tell()
+            yield Chunk(partial(pa.Table.from_batches, held), rows, path, first_row, None, total_rows, position, size)
+            first_row += rows
+            # Freed by pyarrow is not free for the engine, which has an allocator of its own.
+            pa.default_memory_pool().release_unused()
 
 
 def _parquet_batches(
-    path: str, file: BinaryIO, columns: Mapping[str, str] | None, skip: Skip
-) -> tuple[int, Iterator[pyarrow.RecordBatch]]:
-    import pyarrow.parquet as pq
-
-    # Without a buffer for the row groups to come, which can be the whole file.
-    parquet = pq.ParquetFile(file, pre_buffer=False)
+    path: str, parquet: pq.ParquetFile, columns: Mapping[str, str] | None, skip: Skip
+) -> Iterator[pyarrow.RecordBatch]:
     names = _selected(path, parquet.schema_arrow.names, columns)
-
-    def batches() -> Iterator[pyarrow.RecordBatch]:
-        for index in range(parquet.num_row_groups):
-            group = parquet.metadata.row_group(index)
-            if group.num_rows <= skip.left:
-                skip.take(group.num_rows)
-                continue
-            # The size is the encoded one: the first rows are few, in case that the others are larger than it says.
-            a_row = max(1, group.total_byte_size // group.num_rows)
-            at_once = max(1, min(READ_ROWS, CHUNK_BYTES // a_row))
-            for batch in parquet.iter_batches(batch_size=at_once, row_groups=[index], columns=names):
-                yield _renamed(batch, columns)
-
-    return parquet.metadata.num_rows, batches()
+    for index in range(parquet.num_row_groups):
+        group = parquet.metadata.row_group(index)
+        if group.num_rows <= skip.left:
+            skip.take(group.num_rows)
+            continue
+        a_row = max(1, group.total_byte_size // group.num_rows)
+        at_once = max(1, min(READ_ROWS, READ_BYTES // a_row))
+        # In one thread: each would keep the memory that it once had.
+        for batch in parquet.iter_batches(at_once, row_groups=[index], columns=names, use_threads=False):
+            yield _renamed(batch, columns)
 
 
 def _ipc_batches(
@@ -222,13 +225,18 @@ def _packed(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[list[pyarrow.Rec
 
 
 def _parts(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+    for start in range(0, batch.num_rows, CHUNK_ROWS):
+        yield from _halves(batch.slice(start, CHUNK_ROWS))
+
+
+def _halves(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
     """Halves it until each part is small or one row: rows may differ in size by much."""
-    if batch.num_rows < 2 or (batch.num_rows <= CHUNK_ROWS and batch.nbytes <= CHUNK_BYTES):
+    if batch.num_rows < 2 or batch.nbytes <= CHUNK_BYTES:
         yield batch
     else:
         half = batch.num_rows // 2
-        yield from _parts(batch.slice(0, half))
-        yield from _parts(batch.slice(half))
+        yield from _halves(batch.slice(0, half))
+        yield from _halves(batch.slice(half))
 
 
 class Writer(Protocol):
@@ -289,6 +297,7 @@ class _ParquetWriter:
         if self._held:
             group, self._held = self._pa.Table.from_batches(self._held), []
             self._writer.write_table(group, row_group_size=max(1, group.num_rows))
+            self._pa.default_memory_pool().release_unused()
 
     def close(self) -> None:
         self._write_group()

@@ -178,6 +178,10 @@ class Export:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._open is None:
             return
+        # A writer that is not closed would close itself later, on a file that is gone. That its file is not written
+        # to the end is known.
+        with contextlib.suppress(Exception):
+            self._open.writer.close()
         self._open.file.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._open.path)

@@ -67,7 +67,7 @@ class QueryError(LanceContextError, ValueError):
 class NotFoundError(LanceContextError, LookupError):
     """What was asked for is not there.
 
-    Codes: ``store-not-found``, ``row-not-found``, ``item-not-found``.
+    Codes: ``store-not-found``, ``row-not-found``, ``item-not-found``, ``event-not-found``.
     """
 
 

@@ -1008,7 +1008,7 @@ class GenericStore(BaseStore[T]):
     ) -> ImportReport:
         """Adds the rows of files, in bounded memory.
 
-        Rows are added in chunks of up to 20,000 rows or 32 MiB, each as one `add`: durably, all or none. An import
+        Rows are added in chunks of up to 20,000 rows or 16 MiB, each as one `add`: durably, all or none. An import
         that breaks off leaves the chunks before; the error says how many rows that are (`rows_done`) and which
         `skip` goes on behind them. Starting over is safe too, because rows are keyed by ``id``.
 

@@ -244,6 +244,22 @@ def test_zone_and_unit_of_times(path: Path) -> None:
             store.add(pa.table({"id": ["x"], "at": pa.array([1], pa.timestamp("us"))}))
 
 
+def test_buffers_that_are_not_aligned(path: Path) -> None:
+    """Arrow aligns to 8 bytes, and Rust wants 16 for a decimal."""
+    table = pa.table({"id": ["a", "b"], "price": pa.array([Decimal("1.50"), None], pa.decimal128(6, 2))})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stream = sink.getvalue().to_pybytes()
+    with GenericStore.open(path, {"id": "string", "price": OTHER_TYPES["price"]}, read="latest") as store:
+        for padding in (0, 8):
+            moved = pa.py_buffer(b"x" * padding + stream).slice(padding)
+            store.add(pa.ipc.open_stream(moved))
+            for batch in pa.ipc.open_stream(moved):
+                store.add(batch)
+        assert [row["price"] for row in store.list()] == [Decimal("1.50"), None]
+
+
 def test_floats_keep_every_bit_through_arrow(path: Path) -> None:
     with GenericStore.open(path, schema={"id": "string", "d": "float64"}, read="latest") as store:
         given = [math.nan, -0.0, math.inf, 5e-324]

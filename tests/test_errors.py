@@ -84,13 +84,26 @@ RAISED: dict[str, Callable[[Path], object]] = {
     "unsupported": lambda path: GenericStore.open(f"http://localhost/{path.name}"),
     "wrong-type": with_store(lambda store: store.add({"id": "b", "n": "1"})),
 }
-# These need a second process, a disk that fails, or a fault of ours; the test that raises them names them.
+# These need a second process, a disk that fails, or a fault of ours, or come from the item log's pure logic;
+# the test that raises them names them.
 RAISED_IN = {
+    "blob-damaged": ("rust/spec/src/datagen/row/tests.rs", '"blob-damaged"'),
+    "config-changed": ("rust/spec/src/datagen/config.rs", '"config-changed"'),
     "damaged": ("tests/test_disk.py", '"damaged"'),
+    "event-conflict": ("rust/spec/src/datagen/append/tests.rs", '"event-conflict"'),
     "forked": ("tests/test_process.py", '"forked"'),
+    "invalid-event": ("rust/spec/src/datagen/append/tests.rs", '"invalid-event"'),
+    "item-damaged": ("rust/spec/src/datagen/fold/tests.rs", '"item-damaged"'),
+    "item-exists": ("rust/spec/src/datagen/append/tests.rs", '"item-exists"'),
+    "item-not-found": ("rust/spec/src/datagen/append/tests.rs", '"item-not-found"'),
+    "item-terminal": ("rust/spec/src/datagen/append/tests.rs", '"item-terminal"'),
+    "repeated-position": ("rust/spec/src/datagen/writer/tests.rs", '"repeated-position"'),
     "storage": ("tests/test_disk.py", '"storage"'),
+    "stream-fenced": ("rust/spec/src/datagen/append/tests.rs", '"stream-fenced"'),
+    "stream-gap": ("rust/spec/src/datagen/append/tests.rs", '"stream-gap"'),
     "write-uncertain": ("rust/core/tests/failing.rs", "Error::WriteUncertain"),
     "writer-fenced": ("rust/core/tests/edit.rs", "Error::WriterFenced"),
+    "writer-order": ("rust/spec/src/datagen/writer/tests.rs", '"writer-order"'),
 }
 # Python's own `ValueError` has no code.
 ARGUMENT = {"invalid-argument"}

@@ -292,8 +292,9 @@ def test_uvloop(path: Path) -> None:
 
         async def leave():
             store = await AsyncGenericStore.open(sys.argv[1], read="latest")
-            asyncio.ensure_future(store.count())
+            counting = asyncio.ensure_future(store.count())
             await store.close()
+            await asyncio.gather(counting, return_exceptions=True)
 
         uvloop.run(leave())
         """,

@@ -39,7 +39,7 @@ def codes_by_kind() -> dict[str, set[str]]:
     kinds, codes = source.split("pub const fn kind", 1)[1].split("pub const fn code", 1)
     kind_of = {
         variant: kind
-        for arms, kind in re.findall(r"((?:\|?\s*Self::\w+(?: \{ \.\. \})?\s*)+)=> Kind::(\w+)", kinds)
+        for arms, kind in re.findall(r"((?:\|?\s*Self::\w+(?: \{ \.\. \})?\s*)+)=> \{?\s*Kind::(\w+)", kinds)
         for variant in re.findall(r"Self::(\w+)", arms)
     }
     code_of = dict(re.findall(r'Self::(\w+)(?: \{ \.\. \})? => "([a-z-]+)"', codes.split("pub const fn", 1)[0]))

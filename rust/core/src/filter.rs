@@ -5,24 +5,27 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DataFusionError, SchemaError};
+use datafusion::common::{Column, DFSchema, DataFusionError, SchemaError, TableReference};
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::prelude::{Expr, SessionConfig, SessionContext, ident, lit};
+use datafusion::prelude::{Expr, SessionConfig, SessionContext, lit};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use lance_context_spec::schema::closest;
 use lance_context_spec::{Error, Filter, Result, SchemaSpec, Value};
 
 use crate::codec::{arrow_schema, value_to_scalar};
 
-/// Plans filters over one schema.
+/// Plans filters over some columns.
 pub(crate) struct FilterPlanner {
-    spec: Arc<SchemaSpec>,
+    /// The names of the columns, with their qualifier where they have one.
+    names: Vec<String>,
     session: SessionContext,
     columns: Arc<DFSchema>,
 }
@@ -34,13 +37,38 @@ impl std::fmt::Debug for FilterPlanner {
 }
 
 impl FilterPlanner {
-    pub fn new(spec: Arc<SchemaSpec>) -> Result<Self> {
-        let config = SessionConfig::new().set_bool("datafusion.sql_parser.enable_ident_normalization", false);
-        let columns = DFSchema::try_from(arrow_schema(&spec).as_ref().clone()).map_err(|e| Error::Internal {
+    pub fn new(spec: &SchemaSpec) -> Result<Self> {
+        let columns = DFSchema::try_from(arrow_schema(spec).as_ref().clone()).map_err(|e| Error::Internal {
             message: "the schema cannot be queried".to_owned(),
             source: Some(Box::new(e)),
         })?;
-        Ok(Self { spec, session: SessionContext::new_with_config(config), columns: Arc::new(columns) })
+        Ok(Self::over(columns))
+    }
+
+    /// A planner over columns that are not a store's.
+    pub fn over(columns: DFSchema) -> Self {
+        let config = SessionConfig::new().set_bool("datafusion.sql_parser.enable_ident_normalization", false);
+        let qualified = |(qualifier, field): (Option<&TableReference>, &FieldRef)| match qualifier {
+            Some(qualifier) => format!("{}.{}", qualifier.table(), field.name()),
+            None => field.name().clone(),
+        };
+        let names = columns.iter().map(qualified).collect();
+        Self { names, session: SessionContext::new_with_config(config), columns: Arc::new(columns) }
+    }
+
+    /// Which of `rows`, whose columns are the planner's in their order, fulfil `filter`.
+    pub fn evaluate(&self, filter: &Filter, rows: &RecordBatch) -> Result<BooleanArray> {
+        let expression = self.plan(filter)?;
+        let text = filter_text(filter);
+        let planned = self.session.create_physical_expr(expression, &self.columns);
+        let planned = planned.map_err(|e| self.query_error(text, &e))?;
+        let evaluated = planned.evaluate(rows).and_then(|value| value.into_array(rows.num_rows()));
+        let evaluated = evaluated
+            .map_err(|e| Error::InvalidQuery { message: format!("the filter fails on the data: {}", e.find_root()) })?;
+        evaluated
+            .as_boolean_opt()
+            .cloned()
+            .ok_or_else(|| Error::Internal { message: "a condition came to something else".to_owned(), source: None })
     }
 
     /// The boolean expression of `filter`.
@@ -53,22 +81,26 @@ impl FilterPlanner {
             }
             Filter::Equals(wanted) => self.equalities(wanted)?,
         };
-        let text = match filter {
-            Filter::Sql { expression, .. } => expression.as_str(),
-            Filter::Equals(_) => "the mapping",
-        };
-        self.checked(text, expression)
+        self.checked(filter_text(filter), expression)
     }
 
     fn equalities(&self, wanted: &[(String, Value<'static>)]) -> Result<Expr> {
         check_size(wanted.len())?;
-        let equal = |(name, value): &(String, Value<'static>)| match value {
-            _ if self.spec.column(name).is_none() => Err(self.unknown(name)),
-            Value::Null => Ok(ident(name).is_null()),
-            value => Ok(ident(name).eq(lit(value_to_scalar(value)?))),
+        let equal = |(name, value): &(String, Value<'static>)| {
+            let column = self.column(name).ok_or_else(|| self.unknown(name))?;
+            match value {
+                Value::Null => Ok(column.is_null()),
+                value => Ok(column.eq(lit(value_to_scalar(value)?))),
+            }
         };
         let all = wanted.iter().map(equal).collect::<Result<Vec<_>>>()?;
         Ok(conjunction(all).unwrap_or_else(|| lit(true)))
+    }
+
+    fn column(&self, name: &str) -> Option<Expr> {
+        let at = self.names.iter().position(|known| known == name)?;
+        let (qualifier, field) = self.columns.qualified_field(at);
+        Some(Expr::Column(Column::new(qualifier.cloned(), field.name())))
     }
 
     /// Coerces, and refuses what would fail or mean nothing on every row.
@@ -90,7 +122,10 @@ impl FilterPlanner {
     fn query_error(&self, text: &str, error: &DataFusionError) -> Error {
         match error.find_root() {
             DataFusionError::SchemaError(reason, _) => match reason.as_ref() {
-                SchemaError::FieldNotFound { field, .. } => self.unknown(&field.name),
+                SchemaError::FieldNotFound { field, .. } => self.unknown(&match &field.relation {
+                    Some(qualifier) => format!("{}.{}", qualifier.table(), field.name),
+                    None => field.name.clone(),
+                }),
                 other => invalid(text, &other.to_string()),
             },
             root => invalid(text, &root.to_string()),
@@ -98,7 +133,15 @@ impl FilterPlanner {
     }
 
     fn unknown(&self, name: &str) -> Error {
-        Error::QueryColumn { column: name.to_owned(), suggestion: self.spec.suggest(name), known: self.spec.names() }
+        let suggestion = closest(name, self.names.iter().map(String::as_str)).map(str::to_owned);
+        Error::QueryColumn { column: name.to_owned(), suggestion, known: self.names.clone() }
+    }
+}
+
+fn filter_text(filter: &Filter) -> &str {
+    match filter {
+        Filter::Sql { expression, .. } => expression,
+        Filter::Equals(_) => "the mapping",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::codec::arrow_schema;
 use crate::filter::FilterPlanner;
 use crate::storage::{Kind, Location, RowStream, Scan, StorageBase, doctor};
 
-const KIND: Kind = Kind { name: "generic", key: "id" };
+const KIND: Kind = Kind::new("generic", "id");
 
 /// Rows of a declared schema, keyed by `id`; the newest row of an id wins.
 ///
@@ -77,7 +77,7 @@ impl GenericStore {
     ) -> Result<Self> {
         let opening = async move { StorageBase::open(location, KIND, schema, must_exist, options).await };
         let storage = crate::task::join(crate::task::spawn(opening)).await?;
-        let filters = FilterPlanner::new(Arc::clone(storage.schema()))?;
+        let filters = FilterPlanner::new(storage.schema())?;
         Ok(Self { storage, filters })
     }
 

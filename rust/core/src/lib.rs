@@ -1,11 +1,12 @@
 //! The storage engine of lance-context over Lance's MemWAL.
 //!
 //! [`StorageBase`] is the one path to lance: creation, writing, sealing, reading, merging. Stores such
-//! as [`GenericStore`] are a schema and a codec over it. The engine needs a multi-thread tokio runtime
+//! as [`GenericStore`] and [`DatagenStore`] are a schema and a codec over it. The engine needs a multi-thread tokio runtime
 //! whose worker stacks are at least 4 MiB, and it owns every write that it accepted: a caller that goes
 //! away leaves the write to finish on its own.
 
 pub mod codec;
+pub mod datagen;
 pub mod storage;
 
 mod clock;
@@ -14,6 +15,7 @@ mod filter;
 mod generic;
 mod task;
 
+pub use datagen::DatagenStore;
 pub use generic::GenericStore;
 pub use lance_context_spec as spec;
 pub use storage::StorageBase;

@@ -367,7 +367,7 @@ fn a_table_of_someone_else_or_of_another_kind_is_named_and_left_alone() {
     let place = Place::new();
     lived_in(&place);
     let location = Location::parse(&place.uri()).unwrap();
-    let kind = Kind { name: "rollout", key: "id" };
+    let kind = Kind::new("rollout", "id");
     let report = block_on(async move { doctor(location, kind, &quiet(), false).await.unwrap() });
     assert_eq!(grave(&report), BTreeSet::from([(Bad, code::NOT_A_STORE)]), "{report:#?}");
 }
@@ -1110,5 +1110,142 @@ impl ObjectStore for GuardedStore {
 
     async fn copy_opts(&self, from: &path::Path, _: &path::Path, _: CopyOptions) -> object_store::Result<()> {
         Err(refused(&format!("copying {from}")))
+    }
+}
+
+/// Two writers of an append-only store that died: `a` has merged, sealed and unsealed rows, and so has `b`.
+fn lived_in_by_two(place: &Place) {
+    let uri = place.uri();
+    in_dying_process(async move {
+        let mut stores = Vec::new();
+        for writer in ["a", "b"] {
+            let location = Location::parse(&uri).unwrap();
+            stores.push((writer, crate::log::try_open(location, Some(writer), patient()).await.unwrap()));
+        }
+        for stage in ["merged", "sealed", "open 1", "open 2", "open 3"] {
+            for (writer, store) in &stores {
+                let event = format!("{writer} {stage}");
+                store.add(crate::log::events(&[(&event, "1", 1)])).await.unwrap();
+                match stage {
+                    "merged" => drop((store.flush().await.unwrap(), store.merge().await.unwrap())),
+                    "sealed" => store.flush().await.unwrap(),
+                    _ => {}
+                }
+            }
+        }
+        std::mem::forget(stores);
+    });
+}
+
+fn examine_log(place: &Place, repair: bool) -> DoctorReport {
+    let uri = place.uri();
+    block_on(async move { doctor(Location::parse(&uri).unwrap(), crate::log::LOG, &quiet(), repair).await.unwrap() })
+}
+
+#[test]
+fn every_shard_is_looked_at_and_findings_name_theirs() {
+    let place = Place::new();
+    lived_in_by_two(&place);
+    let before = contents(place.dir.path());
+    let report = examine_log(&place, false);
+    assert!(contents(place.dir.path()) == before, "a look changed something");
+    assert_eq!(grave(&report), BTreeSet::new(), "{report:#?}");
+    let shards = crate::log::shard_directories(&place);
+    for damaged in &shards {
+        let name = damaged.file_name().unwrap().to_str().unwrap();
+        let entry = |position: u64| {
+            let entries = files(&damaged.join("wal")).into_iter();
+            let mut found = entries.filter(|file| {
+                parse_bit_reversed_filename(file.file_name().unwrap().to_str().unwrap()) == Some(position)
+            });
+            found.next().unwrap()
+        };
+        let last = files(&damaged.join("wal")).len() as u64;
+        let torn = (1..=last + 2).filter(|position| {
+            files(&damaged.join("wal"))
+                .iter()
+                .any(|file| parse_bit_reversed_filename(file.file_name().unwrap().to_str().unwrap()) == Some(*position))
+        });
+        let positions: Vec<u64> = torn.collect();
+        tear(&entry(positions[positions.len() - 2]));
+        let report = examine_log(&place, false);
+        assert_eq!(grave(&report), BTreeSet::from([(Bad, code::WAL_TORN)]), "{report:#?}");
+        assert!(report.findings.iter().any(|f| f.code == code::WAL_TORN && f.subject.contains(name)), "{report:#?}");
+        let sidecar = files(damaged).into_iter().find(|path| path.to_str().unwrap().ends_with("_gen_2")).unwrap();
+        fs::remove_dir_all(sidecar.join("_pk_index")).unwrap();
+        let report = examine_log(&place, true);
+        assert_eq!(repaired(&report), BTreeSet::from([code::WAL_TORN, code::GENERATION_KEYS]), "{report:#?}");
+        for found in report.findings.iter().filter(|found| found.repaired && found.severity > Note) {
+            assert!(found.subject.contains(name), "{found}");
+        }
+        assert_eq!(grave(&report), BTreeSet::from([(Warning, code::QUARANTINED)]), "{report:#?}");
+        fs::remove_dir_all(store_path(&place).join("_quarantine")).unwrap();
+    }
+    block_on(async move {
+        let all = async |read| {
+            let reader = crate::log::open(&place, None, quiet()).await;
+            crate::log::everything(&reader, read).await.into_keys().collect::<Vec<_>>()
+        };
+        let wanted: Vec<_> = ["a", "b"]
+            .iter()
+            .flat_map(|w| ["merged", "open 1", "open 3", "sealed"].map(|s| format!("{w} {s}")))
+            .collect();
+        assert_eq!(all(ReadMode::Latest).await, wanted);
+        for writer in ["a", "b"] {
+            let store = crate::log::open(&place, Some(writer), quiet()).await;
+            store.add(crate::log::events(&[(writer, "1", 1)])).await.unwrap();
+            store.merge().await.unwrap();
+        }
+        assert_eq!(all(ReadMode::Latest).await.len(), 10);
+    });
+}
+
+/// A shard whose directory is gone, while the table says that something of it is merged.
+#[test]
+fn a_lost_shard_is_found_and_goes_on_behind_what_is_merged() {
+    let place = Place::new();
+    lived_in_by_two(&place);
+    let lost = crate::log::shard_directories(&place).remove(0);
+    fs::remove_dir_all(&lost).unwrap();
+    let report = examine_log(&place, false);
+    assert_eq!(grave(&report), BTreeSet::from([(Bad, code::MARK_AHEAD)]), "{report:#?}");
+    let name = lost.file_name().unwrap().to_str().unwrap();
+    assert!(report.findings.iter().any(|f| f.code == code::MARK_AHEAD && f.subject.contains(name)), "{report:#?}");
+    let report = examine_log(&place, true);
+    assert_eq!(repaired(&report), BTreeSet::from([code::MARK_AHEAD]), "{report:#?}");
+    assert_eq!(grave(&report), BTreeSet::new(), "{report:#?}");
+}
+
+/// The index on a lookup column is mended like that on the key.
+#[test]
+fn a_lost_or_stale_lookup_index_is_found_and_mended() {
+    for lost in [Some("item_id_btree"), Some("root_item_id_btree"), None] {
+        let place = Place::new();
+        lived_in_by_two(&place);
+        let code = match lost {
+            Some(name) => {
+                with_table(&place, move |mut table| async move { table.drop_index(name).await.unwrap() });
+                code::KEY_INDEX_MISSING
+            }
+            None => {
+                append(&place, crate::log::events(&[("appended", "2", 1)]));
+                code::KEY_INDEX_BEHIND
+            }
+        };
+        let report = examine_log(&place, false);
+        assert_eq!(grave(&report), BTreeSet::from([(Warning, code)]), "{report:#?}");
+        let subjects: Vec<_> = report.findings.iter().filter(|f| f.code == code).map(|f| f.subject.as_str()).collect();
+        match lost {
+            Some(name) => assert_eq!(subjects, [name]),
+            None => assert_eq!(subjects, ["event_id_btree", "item_id_btree", "root_item_id_btree"]),
+        }
+        let report = examine_log(&place, true);
+        assert_eq!(repaired(&report), BTreeSet::from([code]), "{report:#?}");
+        assert_eq!(grave(&report), BTreeSet::new(), "{report:#?}");
+        block_on(async move {
+            let reader = crate::log::open(&place, None, quiet()).await;
+            let all = crate::log::everything(&reader, ReadMode::Latest).await;
+            assert_eq!(all.len(), if lost.is_some() { 10 } else { 11 });
+        });
     }
 }

@@ -140,7 +140,7 @@ impl Condition {
 
 /// What fails.
 #[derive(Debug, Clone, Copy)]
-enum Harm {
+pub enum Harm {
     Everything,
     Log,
     ShardManifest,
@@ -151,7 +151,7 @@ enum Harm {
 }
 
 impl Harm {
-    fn rules(self) -> Vec<Rule> {
+    pub fn rules(self) -> Vec<Rule> {
         let on = |fault, operation, class, chance| Rule::new(fault).on(operation).of(class).with_chance(chance);
         let (put, log, manifest) = (Operation::Put, Class::Log, Class::ShardManifest);
         match self {
@@ -694,7 +694,7 @@ fn page() -> impl Strategy<Value = Page> {
     parts.prop_map(|(condition, limit, offset, after)| Page { condition, limit, offset, after })
 }
 
-fn harm() -> impl Strategy<Value = Harm> {
+pub fn harm() -> impl Strategy<Value = Harm> {
     use Harm::{Base, Deletes, Everything, Generations, Log, Reads, ShardManifest};
     prop::sample::select(vec![Everything, Log, ShardManifest, Generations, Base, Reads, Deletes])
 }
@@ -736,6 +736,16 @@ fn cases(faults: bool, maintained: bool, length: usize) -> impl Strategy<Value =
 
 /// Runs `usual` cases, or as many as the environment says, in so many threads: most of a failing operation is waiting.
 fn explore<S: Strategy<Value = Case>>(usual: u64, threads: u64, strategy: impl Fn() -> S + Sync) {
+    explore_with(usual, threads, strategy, play);
+}
+
+/// The same for other machines: `play` runs a case and returns its faults.
+pub fn explore_with<C: fmt::Debug, S: Strategy<Value = C>>(
+    usual: u64,
+    threads: u64,
+    strategy: impl Fn() -> S + Sync,
+    play: fn(C) -> Arc<Faults>,
+) {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let soak = number("LANCE_CONTEXT_SOAK");
     let new_seed = || soak.map(|_| RandomState::new().hash_one(0) / 2);
@@ -744,12 +754,22 @@ fn explore<S: Strategy<Value = Case>>(usual: u64, threads: u64, strategy: impl F
     let strategy = &strategy;
     std::thread::scope(|scope| {
         for seed in first_seed..first_seed + threads {
-            scope.spawn(move || explore_from(seed, u32::try_from(cases).unwrap(), &strategy()));
+            scope.spawn(move || explore_from(seed, u32::try_from(cases).unwrap(), &strategy(), play));
         }
     });
 }
 
-fn explore_from(seed: u64, cases: u32, strategy: &impl Strategy<Value = Case>) {
+fn play(case: Case) -> Arc<Faults> {
+    let mut machine = Machine::new(case.setup);
+    let faults = Arc::clone(&machine.faults);
+    for action in case.actions {
+        machine.step(action);
+    }
+    machine.finish();
+    faults
+}
+
+fn explore_from<C: fmt::Debug>(seed: u64, cases: u32, strategy: &impl Strategy<Value = C>, play: fn(C) -> Arc<Faults>) {
     let config = ProptestConfig {
         cases,
         rng_seed: RngSeed::Fixed(seed),
@@ -760,12 +780,7 @@ fn explore_from(seed: u64, cases: u32, strategy: &impl Strategy<Value = Case>) {
     };
     let injected = RefCell::new(BTreeMap::<Fault, u64>::new());
     let outcome = TestRunner::new(config).run(strategy, |case| {
-        let mut machine = Machine::new(case.setup);
-        let faults = Arc::clone(&machine.faults);
-        for action in case.actions {
-            machine.step(action);
-        }
-        machine.finish();
+        let faults = play(case);
         for ((.., fault), count) in faults.injected() {
             *injected.borrow_mut().entry(fault).or_default() += count;
         }

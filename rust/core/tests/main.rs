@@ -2,16 +2,24 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helper functions too")]
 
+mod adopt;
+mod append;
 mod crash;
 mod create;
+mod datagen;
 mod doctor;
 mod edit;
 mod failing;
 mod faults;
+mod find;
+mod log;
+mod log_machine;
 mod machine;
 mod maintain;
 mod merge;
 mod query;
 mod read;
+mod shard_steps;
+mod shards;
 mod steps;
 mod support;

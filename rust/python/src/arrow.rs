@@ -1,14 +1,14 @@
 //! Arrow data across the border, by the Arrow `PyCapsule` interface.
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 
-use arrow::array::{Array, RecordBatch, StructArray};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayData, RecordBatch, StructArray};
+use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
 use arrow::ffi::{self, FFI_ArrowArray, FFI_ArrowSchema};
-use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow::ffi_stream::FFI_ArrowArrayStream;
 use lance_context_core::codec;
 use lance_context_core::storage::MAX_ADD_ROWS;
 use lance_context_spec::{Error, SchemaSpec};
@@ -106,9 +106,66 @@ fn read_stream(capsule: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
     // SAFETY: a capsule of this name points to a stream, which `from_raw` moves out, leaving a released one behind;
     // the interface allows that, and the capsule lives until the end of this function.
     #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
-    let reader = unsafe { ArrowArrayStreamReader::from_raw(stream.as_ptr()) };
-    let reader = reader.map_err(|error| no_rows(py, &error))?;
-    reader.collect::<Result<Vec<_>, _>>().map_err(|error| no_rows(py, &error))
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
+    let mut stream = Batches(stream);
+    let schema = stream.schema().map_err(|error| no_rows(py, &error))?;
+    let data_type = DataType::Struct(schema.fields().clone());
+    let mut batches = Vec::new();
+    while let Some(array) = stream.next().map_err(|error| no_rows(py, &error))? {
+        // SAFETY: the array came from the stream whose schema this type is made of.
+        #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+        let data = unsafe { ffi::from_ffi_and_data_type(array, data_type.clone()) };
+        batches.push(record_batch(py, data.map_err(|error| no_rows(py, &error))?)?);
+    }
+    Ok(batches)
+}
+
+/// A stream of another library. Arrow's own reader panics where a buffer is not aligned as Rust wants it.
+struct Batches(FFI_ArrowArrayStream);
+
+impl Batches {
+    fn schema(&mut self) -> Result<Schema, ArrowError> {
+        let mut schema = FFI_ArrowSchema::empty();
+        let (Some(get_schema), Some(_)) = (self.0.get_schema, self.0.release) else { return Err(released()) };
+        // SAFETY: the stream is not released, and the interface has the callback fill the schema or return an error.
+        #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+        let code = unsafe { get_schema(&raw mut self.0, &raw mut schema) };
+        self.checked(code)?;
+        Schema::try_from(&schema)
+    }
+
+    /// The next array; `None` behind the last.
+    fn next(&mut self) -> Result<Option<FFI_ArrowArray>, ArrowError> {
+        let mut array = FFI_ArrowArray::empty();
+        let Some(get_next) = self.0.get_next else { return Err(released()) };
+        // SAFETY: as above.
+        #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+        let code = unsafe { get_next(&raw mut self.0, &raw mut array) };
+        self.checked(code)?;
+        Ok((!array.is_released()).then_some(array))
+    }
+
+    fn checked(&mut self, code: c_int) -> Result<(), ArrowError> {
+        if code == 0 {
+            return Ok(());
+        }
+        let mut message = format!("error {code}");
+        if let Some(get_last_error) = self.0.get_last_error {
+            // SAFETY: the stream is not released; the text, if there is one, lives until the next call on the stream.
+            #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
+            unsafe {
+                let text = get_last_error(&raw mut self.0);
+                if !text.is_null() {
+                    message = CStr::from_ptr(text).to_string_lossy().into_owned();
+                }
+            }
+        }
+        Err(ArrowError::CDataInterface(message))
+    }
+}
+
+fn released() -> ArrowError {
+    ArrowError::CDataInterface("the stream was used before".to_owned())
 }
 
 fn read_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
@@ -120,11 +177,16 @@ fn read_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<R
     // interface promises.
     #[expect(unsafe_code, reason = "Arrow data cross the border as C structures")]
     let data = unsafe { ffi::from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-    let data = data.map_err(|error| no_rows(py, &error))?;
+    record_batch(py, data.map_err(|error| no_rows(py, &error))?)
+}
+
+/// The rows of a struct array. Buffers that are not aligned as Rust wants them are copied.
+fn record_batch(py: Python<'_>, mut data: ArrayData) -> PyResult<RecordBatch> {
     if !matches!(data.data_type(), DataType::Struct(_)) || data.null_count() > 0 {
         let message = format!("an array of {} is no table; pass columns with names", data.data_type());
         return Err(errors::to_python(py, Error::InvalidRow { row: 0, message }));
     }
+    data.align_buffers();
     Ok(RecordBatch::from(StructArray::from(data)))
 }
 

@@ -35,7 +35,7 @@ mod work;
 
 pub use append::{Intent, Plan, check_batch, lookups};
 pub use cell::Cell;
-pub use columns::{EVENT_KEYS, OUTLINE_COLUMNS, columns};
+pub use columns::{EVENT_KEYS, FIELD_WRITE_KEYS, OUTLINE_COLUMNS, POSITION_KEYS, VALUE_KEYS, columns};
 pub use config::{check_config, config_hash};
 pub use event::{Event, EventType, FieldOp, FieldWrite, SCHEMA_VERSION, Status};
 pub use fold::fold;

@@ -92,11 +92,11 @@ pub mod code {
     pub const CREATION_INCOMPLETE: &str = "creation-incomplete";
     /// The table lost its record of the write-ahead log, and with it the mark of what is merged.
     pub const LOG_MISSING: &str = "log-missing";
-    /// There is no key index. Repairable.
+    /// There is no index on the key or on a lookup column. Repairable.
     pub const KEY_INDEX_MISSING: &str = "key-index-missing";
-    /// The key index does not cover all files of rows yet. Repairable.
+    /// It does not cover all files of rows yet. Repairable.
     pub const KEY_INDEX_BEHIND: &str = "key-index-behind";
-    /// The key index cannot be read or misses rows, so that reads by key miss them. Repairable.
+    /// It cannot be read or misses rows, so that reads by it miss them. Repairable.
     pub const KEY_INDEX_DAMAGED: &str = "key-index-damaged";
     /// A file that the table or a generation refers to is not there.
     pub const FILE_MISSING: &str = "file-missing";

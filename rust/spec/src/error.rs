@@ -393,6 +393,14 @@ pub enum Error {
         /// What was found.
         problems: String,
     },
+    /// There is no event of that id, or not one with a blob.
+    #[error("event {event_id}: {message}; take ids from `blob_event_ids` of a folded item")]
+    EventNotFound {
+        /// The event's id.
+        event_id: String,
+        /// What is missing.
+        message: String,
+    },
     /// A blob's bytes are not the ones that were written.
     #[error("the blob of event {event_id} is damaged: {message}")]
     BlobDamaged {
@@ -439,7 +447,10 @@ impl Error {
             | Self::InvalidEvent { .. } => Kind::Row,
             Self::InvalidQuery { .. } | Self::QueryColumn { .. } | Self::QueryParameter { .. } => Kind::Query,
             Self::InvalidArgument { .. } => Kind::Argument,
-            Self::StoreNotFound { .. } | Self::RowNotFound { .. } | Self::ItemNotFound { .. } => Kind::NotFound,
+            Self::StoreNotFound { .. }
+            | Self::RowNotFound { .. }
+            | Self::ItemNotFound { .. }
+            | Self::EventNotFound { .. } => Kind::NotFound,
             Self::RowExists { .. } | Self::ItemExists { .. } => Kind::AlreadyExists,
             Self::EventConflict { .. } => Kind::Conflict,
             Self::WriterFenced { .. } | Self::WriteUncertain { .. } | Self::StreamFenced { .. } => Kind::Fenced,
@@ -495,6 +506,7 @@ impl Error {
             Self::Damaged { .. } => "damaged",
             Self::InvalidEvent { .. } => "invalid-event",
             Self::ItemNotFound { .. } => "item-not-found",
+            Self::EventNotFound { .. } => "event-not-found",
             Self::ItemExists { .. } => "item-exists",
             Self::EventConflict { .. } => "event-conflict",
             Self::StreamFenced { .. } => "stream-fenced",

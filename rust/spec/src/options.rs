@@ -103,6 +103,9 @@ pub struct OpenOptions {
     pub maintenance: Option<MaintenanceOptions>,
     /// A memtable is sealed when it has this many bytes.
     pub max_memtable_bytes: usize,
+    /// Names this writer among those that write at the same time: each name has a shard of its own, and writers of
+    /// different names never fence each other. Only for stores whose rows are never rewritten.
+    pub writer_id: Option<String>,
     /// Options for the object store (`s3://` and the like).
     pub storage_options: BTreeMap<String, String>,
 }
@@ -117,6 +120,7 @@ impl Default for OpenOptions {
             read_only: false,
             maintenance: Some(MaintenanceOptions::default()),
             max_memtable_bytes: 256 << 20,
+            writer_id: None,
             storage_options: BTreeMap::new(),
         }
     }

@@ -18,7 +18,9 @@ pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
 
-/// The key column, which every schema declares.
+pub use suggest::closest;
+
+/// The key column of a schema that names no other.
 pub const ID: &str = "id";
 
 /// How the distance of two vectors is measured.
@@ -239,6 +241,7 @@ impl ColumnSpec {
 /// A validated schema. Columns keep the order of the declaration.
 #[derive(Debug, Clone)]
 pub struct SchemaSpec {
+    key: String,
     columns: Vec<ColumnSpec>,
     positions: HashMap<String, usize>,
 }
@@ -249,9 +252,17 @@ impl SchemaSpec {
     /// # Errors
     /// `InvalidColumn` or `InvalidSchema` for the first rule of the declaration that is broken.
     pub fn new(columns: Vec<ColumnSpec>) -> Result<Self> {
-        validate::schema(&columns)?;
+        Self::keyed(ID, columns)
+    }
+
+    /// As [`SchemaSpec::new`], with `key` in place of `id` as the key column: declared, a plain string, not null.
+    ///
+    /// # Errors
+    /// As [`SchemaSpec::new`].
+    pub fn keyed(key: &str, columns: Vec<ColumnSpec>) -> Result<Self> {
+        validate::schema(key, &columns)?;
         let positions = columns.iter().enumerate().map(|(at, column)| (column.name.clone(), at)).collect();
-        Ok(Self { columns, positions })
+        Ok(Self { key: key.to_owned(), columns, positions })
     }
 
     /// Reads a declaration: a JSON object from column names to a type name (`"float32"`) or a
@@ -261,7 +272,15 @@ impl SchemaSpec {
     /// `InvalidSchema` for text that is no such object, otherwise as [`SchemaSpec::new`]; unknown and
     /// repeated keys are refused at every level.
     pub fn parse(json: &str) -> Result<Self> {
-        Self::new(parse::columns(json)?)
+        Self::parse_keyed(ID, json)
+    }
+
+    /// As [`SchemaSpec::parse`], for a schema whose key column is `key`. The JSON form does not name the key.
+    ///
+    /// # Errors
+    /// As [`SchemaSpec::parse`].
+    pub fn parse_keyed(key: &str, json: &str) -> Result<Self> {
+        Self::keyed(key, parse::columns(json, key)?)
     }
 
     /// The canonical declaration: tagged, in declaration order, with every default spelled out, so
@@ -269,6 +288,12 @@ impl SchemaSpec {
     #[must_use]
     pub fn to_json(&self) -> String {
         json::write(&self.columns)
+    }
+
+    /// The column by which rows are told apart.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
     }
 
     /// The columns in declaration order.
@@ -295,7 +320,7 @@ impl SchemaSpec {
     pub fn only(&self, names: &[String]) -> Self {
         let columns: Vec<_> = self.columns.iter().filter(|column| names.contains(&column.name)).cloned().collect();
         let positions = columns.iter().enumerate().map(|(at, column)| (column.name.clone(), at)).collect();
-        Self { columns, positions }
+        Self { key: self.key.clone(), columns, positions }
     }
 
     /// How this declaration differs in meaning from the `stored` one, as a clause for an error
@@ -311,15 +336,15 @@ impl SchemaSpec {
         suggest::closest(name, self.columns.iter().map(|column| column.name.as_str())).map(str::to_owned)
     }
 
-    /// The columns that a read returns unless told otherwise: `id`, then all others in declaration
+    /// The columns that a read returns unless told otherwise: the key, then all others in declaration
     /// order but blobs.
     #[must_use]
     pub fn default_projection(&self) -> Vec<String> {
-        let others = self.columns.iter().filter(|column| column.name != ID && !column.column_type.is_blob());
-        std::iter::once(ID.to_owned()).chain(others.map(|column| column.name.clone())).collect()
+        let others = self.columns.iter().filter(|column| column.name != self.key && !column.column_type.is_blob());
+        std::iter::once(self.key.clone()).chain(others.map(|column| column.name.clone())).collect()
     }
 
-    /// The columns that a read returns when asked for `columns`: `id` first, then each named column
+    /// The columns that a read returns when asked for `columns`: the key first, then each named column
     /// once, in the order of the request. `None` asks for the default projection.
     ///
     /// # Errors
@@ -329,10 +354,10 @@ impl SchemaSpec {
             return Ok(self.default_projection());
         };
         let mut taken = vec![false; self.columns.len()];
-        let mut resolved = vec![ID.to_owned()];
+        let mut resolved = vec![self.key.clone()];
         for name in requested {
             let (at, _) = self.column(name).ok_or_else(|| self.unknown_query_column(name))?;
-            if name != ID && !std::mem::replace(&mut taken[at], true) {
+            if *name != self.key && !std::mem::replace(&mut taken[at], true) {
                 resolved.push(name.clone());
             }
         }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::error::{Error, Result};
 use crate::schema::suggest::closest;
-use crate::schema::{ColumnSpec, ColumnType, Fields, ID};
+use crate::schema::{ColumnSpec, ColumnType, Fields};
 
 /// Most columns of a schema.
 const MAX_COLUMNS: usize = 1_024;
@@ -75,7 +75,7 @@ const FOREIGN_TYPES: [(&str, &str); 25] = [
 ];
 
 /// Every rule of a finished declaration.
-pub(crate) fn schema(columns: &[ColumnSpec]) -> Result<()> {
+pub(crate) fn schema(key: &str, columns: &[ColumnSpec]) -> Result<()> {
     column_count(columns)?;
     for column in columns {
         name_length(&column.name)?;
@@ -84,9 +84,9 @@ pub(crate) fn schema(columns: &[ColumnSpec]) -> Result<()> {
         type_legal(&column.name, &column.column_type)?;
     }
     names_distinct(columns)?;
-    let id = id_declared(columns)?;
-    id_type(id)?;
-    id_not_null(id)
+    let key = key_declared(key, columns)?;
+    key_type(key)?;
+    key_not_null(key)
 }
 
 /// The error of a column.
@@ -261,24 +261,24 @@ fn unlistable(column: &str, items: &str) -> Error {
     )
 }
 
-fn id_declared(columns: &[ColumnSpec]) -> Result<&ColumnSpec> {
-    columns.iter().find(|column| column.name == ID).ok_or_else(|| {
-        let near = columns.iter().find(|column| column.name.eq_ignore_ascii_case(ID));
+fn key_declared<'a>(key: &str, columns: &'a [ColumnSpec]) -> Result<&'a ColumnSpec> {
+    columns.iter().find(|column| column.name == key).ok_or_else(|| {
+        let near = columns.iter().find(|column| column.name.eq_ignore_ascii_case(key));
         let hint = near.map_or_else(String::new, |column| format!(" (`{}` is spelled differently)", column.name));
-        Error::InvalidSchema { message: format!("column `id` is missing{hint}; declare `\"id\": \"string\"`") }
+        Error::InvalidSchema { message: format!("column `{key}` is missing{hint}; declare `\"{key}\": \"string\"`") }
     })
 }
 
-fn id_type(id: &ColumnSpec) -> Result<()> {
-    match &id.column_type {
+fn key_type(key: &ColumnSpec) -> Result<()> {
+    match &key.column_type {
         ColumnType::String { large: false } => Ok(()),
-        other => Err(invalid(ID, format!("the key is always a plain `string`, not {}", other.describe()))),
+        other => Err(invalid(&key.name, format!("the key is always a plain `string`, not {}", other.describe()))),
     }
 }
 
-fn id_not_null(id: &ColumnSpec) -> Result<()> {
-    if id.nullable {
-        return Err(invalid(ID, "the key cannot be nullable; leave `nullable` out"));
+fn key_not_null(key: &ColumnSpec) -> Result<()> {
+    if key.nullable {
+        return Err(invalid(&key.name, "the key cannot be nullable; leave `nullable` out"));
     }
     Ok(())
 }

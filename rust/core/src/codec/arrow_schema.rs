@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
-use lance_context_spec::schema::ID;
 use lance_context_spec::{ColumnSpec, ColumnType, Fields, SchemaSpec, VectorType};
 
 /// Field metadata by which lance knows the key that MemWAL merges on.
@@ -13,18 +12,20 @@ const KEY_METADATA: (&str, &str) = ("lance-schema:unenforced-primary-key", "true
 /// Field metadata that marks text as JSON. The marks that lance and Arrow know would have it converted.
 const JSON_METADATA: (&str, &str) = ("lance-context:json", "true");
 
-/// The fields of `spec` in declaration order, `id` marked as unenforced primary key; no metadata of
+/// The fields of `spec` in declaration order, the key marked as unenforced primary key; no metadata of
 /// the schema itself.
 #[must_use]
 pub fn arrow_schema(spec: &SchemaSpec) -> SchemaRef {
-    Arc::new(Schema::new(spec.columns().iter().map(field).collect::<Vec<_>>()))
+    Arc::new(Schema::new(
+        spec.columns().iter().map(|column| field(column, column.name == spec.key())).collect::<Vec<_>>(),
+    ))
 }
 
-fn field(column: &ColumnSpec) -> Field {
+fn field(column: &ColumnSpec, is_key: bool) -> Field {
     let field = Field::new(&column.name, data_type(&column.column_type), column.nullable);
     let (key, value) = match column.column_type {
         ColumnType::Json => JSON_METADATA,
-        _ if column.name == ID => KEY_METADATA,
+        _ if is_key => KEY_METADATA,
         _ => return field,
     };
     field.with_metadata(HashMap::from([(key.to_owned(), value.to_owned())]))

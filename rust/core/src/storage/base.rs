@@ -1,5 +1,6 @@
 //! The base table as this handle last saw it, and how it notices that there is a newer version.
 
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -14,44 +15,47 @@ use lance_table::format::Fragment;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
+use super::Kind;
 use crate::clock;
 use crate::error::{poisoned, storage};
 
-/// Name of the BTree on the key column.
-pub(super) fn key_index_name(key: &str) -> String {
-    format!("{key}_btree")
+/// Name of the BTree on a column.
+pub(super) fn index_name(column: &str) -> String {
+    format!("{column}_btree")
 }
 
 /// One version of the base table with what reads need to know about it.
 #[derive(Debug)]
 pub(super) struct BaseView {
     pub dataset: Arc<Dataset>,
-    /// The newest generation whose rows are in this version; older ones must not be read again.
-    pub merged: u64,
-    key_index: OnceCell<Option<KeyIndex>>,
+    merged: HashMap<Uuid, u64>,
+    indexes: HashMap<&'static str, OnceCell<Option<ColumnIndex>>>,
 }
 
-/// The opened segments of the key index; together they cover every fragment.
-pub(super) struct KeyIndex {
+/// The opened segments of the index on a column; together they cover every fragment.
+pub(super) struct ColumnIndex {
     pub segments: Vec<Arc<dyn ScalarIndex>>,
 }
 
-impl std::fmt::Debug for KeyIndex {
+impl std::fmt::Debug for ColumnIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyIndex").field("segments", &self.segments.len()).finish()
+        f.debug_struct("ColumnIndex").field("segments", &self.segments.len()).finish()
     }
 }
 
 impl BaseView {
-    pub async fn new(dataset: Arc<Dataset>, shard_id: Uuid) -> lance::Result<Self> {
-        let merged = dataset
-            .mem_wal_index_details()
-            .await?
-            .and_then(|details| {
-                details.compacted_sstables.iter().find(|c| c.shard_id == shard_id).map(|c| c.generation)
-            })
-            .unwrap_or(0);
-        Ok(Self { dataset, merged, key_index: OnceCell::new() })
+    /// `indexed`: the columns that have an index.
+    pub async fn new(dataset: Arc<Dataset>, indexed: impl Iterator<Item = &'static str>) -> lance::Result<Self> {
+        let details = dataset.mem_wal_index_details().await?;
+        let marks = details.into_iter().flat_map(|details| details.compacted_sstables);
+        let merged = marks.map(|mark| (mark.shard_id, mark.generation)).collect();
+        let indexes = indexed.map(|column| (column, OnceCell::new())).collect();
+        Ok(Self { dataset, merged, indexes })
+    }
+
+    /// The newest generation of a shard whose rows are in this version; it and older ones must not be read again.
+    pub fn merged(&self, shard_id: Uuid) -> u64 {
+        self.merged.get(&shard_id).copied().unwrap_or(0)
     }
 
     /// Bytes of a row on storage, on average; 0 where there is none.
@@ -61,13 +65,14 @@ impl BaseView {
         fragments.iter().map(fragment_bytes).sum::<u64>() / (rows as u64).max(1)
     }
 
-    /// The key index, or `None` while some fragment is not covered by it.
-    pub async fn key_index(&self, key: &str) -> lance::Result<Option<&KeyIndex>> {
-        self.key_index.get_or_try_init(|| self.open_key_index(key)).await.map(Option::as_ref)
+    /// The index on `column`, or `None` where there is none and while some fragment is not covered by it.
+    pub async fn index(&self, column: &str) -> lance::Result<Option<&ColumnIndex>> {
+        let Some(index) = self.indexes.get(column) else { return Ok(None) };
+        index.get_or_try_init(|| self.open_index(column)).await.map(Option::as_ref)
     }
 
-    async fn open_key_index(&self, key: &str) -> lance::Result<Option<KeyIndex>> {
-        let name = key_index_name(key);
+    async fn open_index(&self, column: &str) -> lance::Result<Option<ColumnIndex>> {
+        let name = index_name(column);
         let indices = self.dataset.load_indices().await?;
         let mut segments = Vec::new();
         let mut covered = std::collections::BTreeSet::new();
@@ -77,10 +82,10 @@ impl BaseView {
                 continue;
             }
             covered.extend(fragments.iter().map(u64::from));
-            segments.push(self.dataset.open_scalar_index(key, &index.uuid, &NoOpMetricsCollector).await?);
+            segments.push(self.dataset.open_scalar_index(column, &index.uuid, &NoOpMetricsCollector).await?);
         }
         let complete = self.dataset.fragments().iter().all(|fragment| covered.contains(&fragment.id));
-        Ok(complete.then_some(KeyIndex { segments }))
+        Ok(complete.then_some(ColumnIndex { segments }))
     }
 }
 
@@ -93,15 +98,15 @@ pub(super) fn fragment_bytes(fragment: &Fragment) -> u64 {
 #[derive(Debug)]
 pub(super) struct Base {
     store: String,
-    shard_id: Uuid,
+    kind: Kind,
     gc_grace: Duration,
     current: RwLock<(Arc<BaseView>, Instant)>,
 }
 
 impl Base {
-    pub async fn new(store: &str, dataset: Dataset, shard_id: Uuid, gc_grace: Duration) -> Result<Self> {
-        let view = BaseView::new(Arc::new(dataset), shard_id).await.map_err(storage(store, "open"))?;
-        Ok(Self { store: store.to_owned(), shard_id, gc_grace, current: RwLock::new((Arc::new(view), clock::now())) })
+    pub async fn new(store: &str, dataset: Dataset, kind: Kind, gc_grace: Duration) -> Result<Self> {
+        let view = BaseView::new(Arc::new(dataset), kind.indexed()).await.map_err(storage(store, "open"))?;
+        Ok(Self { store: store.to_owned(), kind, gc_grace, current: RwLock::new((Arc::new(view), clock::now())) })
     }
 
     /// The newest version on storage: one existence probe for the next one, a reload only if it exists.
@@ -128,7 +133,7 @@ impl Base {
             self.publish(&view, started)?;
             return Ok(view);
         }
-        let view = Arc::new(BaseView::new(Arc::new(dataset), self.shard_id).await.map_err(&failed)?);
+        let view = Arc::new(BaseView::new(Arc::new(dataset), self.kind.indexed()).await.map_err(&failed)?);
         self.publish(&view, started)?;
         Ok(view)
     }

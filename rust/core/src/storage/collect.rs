@@ -8,17 +8,25 @@ use lance::dataset::mem_wal::util::shard_base_path;
 use lance_context_spec::Result;
 
 use super::Inner;
+use super::shard::Shard;
 use super::steps::Step;
 use crate::error::{storage, vanished};
 
 impl Inner {
-    /// Deletes what waited long enough.
+    /// Deletes what waited long enough, of every shard.
     pub(super) async fn collect(&self) -> Result<()> {
+        for shard in self.shards.all().await? {
+            self.collect_shard(&shard).await?;
+        }
+        Ok(())
+    }
+
+    async fn collect_shard(&self, shard: &Shard) -> Result<()> {
         let failed = storage(self.store(), "collect");
-        let Some(before) = self.shard.manifest_before(self.meta.gc_grace).await? else { return Ok(()) };
-        let root = self.base.latest().await?.dataset.branch_location().path;
-        let shard_root = shard_base_path(&root, &self.shard_id);
-        let listing = self.shard.object_store.inner.list_with_delimiter(Some(&shard_root)).await;
+        let Some(before) = shard.manifest_before(self.meta.gc_grace).await? else { return Ok(()) };
+        let root = self.base.seen()?.dataset.branch_location().path;
+        let shard_root = shard_base_path(&root, &shard.id);
+        let listing = shard.object_store.inner.list_with_delimiter(Some(&shard_root)).await;
         let listing = listing.map_err(|e| failed(lance::Error::from(e)))?;
         let generations = listing.common_prefixes.into_iter().filter(|dir| {
             let name = dir.filename().unwrap_or_default();
@@ -26,7 +34,7 @@ impl Inner {
             generation_number(name).is_some_and(|n| n < before.current_generation)
                 && !before.sstables.iter().any(|sealed| sealed.path == name)
         });
-        let entries = self.shard.wal_files().await?.into_iter().filter_map(|(position, file)| {
+        let entries = shard.wal_files().await?.into_iter().filter_map(|(position, file)| {
             // The last covered entry stays: writers probe for the end of the log from there.
             (position < before.replay_after_wal_entry_position).then_some(file.location)
         });
@@ -34,9 +42,9 @@ impl Inner {
         for (path, is_dir) in superfluous {
             self.before(Step::Collect).await;
             let deleted = if is_dir {
-                self.shard.object_store.remove_dir_all(path).await
+                shard.object_store.remove_dir_all(path).await
             } else {
-                self.shard.object_store.delete(&path).await
+                shard.object_store.delete(&path).await
             };
             match deleted {
                 // Another process collects at the same time.

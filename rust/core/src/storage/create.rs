@@ -1,6 +1,6 @@
 //! Creation, as several commits of which any prefix is repaired by the next open.
 //!
-//! The first version of the table carries the store's whole identity; the key index and the MemWAL
+//! The first version of the table carries the store's whole identity; the indexes and the MemWAL
 //! follow. Nothing foreign is ever written to: what is there is looked at first.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ use lance_context_spec::{Error, OpenOptions, Result, SchemaSpec};
 use lance_index::IndexType;
 use lance_index::scalar::ScalarIndexParams;
 
-use super::base::key_index_name;
+use super::base::index_name;
 use super::location::Access;
 use super::meta::Meta;
 use super::staging::is_staged;
@@ -50,16 +50,13 @@ pub(super) async fn open_or_create(
             create(location, &Meta::create(kind.name, schema, options), &access).await?
         }
     };
-    let meta = Meta::read(store, &dataset.schema().metadata, options)?.ok_or_else(|| Error::NotAStore {
-        store: store.to_owned(),
-        message: "it is a Lance dataset without this package's metadata".to_owned(),
-    })?;
-    if meta.kind != kind.name {
-        return Err(Error::NotAStore {
-            store: store.to_owned(),
-            message: format!("it is a `{}` store, and was opened as `{}`", meta.kind, kind.name),
-        });
+    let entries = &dataset.schema().metadata;
+    let foreign = |message: String| Error::NotAStore { store: store.to_owned(), message };
+    if let Some(other) = Meta::kind_of(entries).filter(|stored| *stored != kind.name) {
+        return Err(foreign(format!("it is a `{other}` store, and was opened as `{}`", kind.name)));
     }
+    let meta = Meta::read(store, kind.key, entries, options)?
+        .ok_or_else(|| foreign("it is a Lance dataset without this package's metadata".to_owned()))?;
     if let Some(diff) = declared.and_then(|declared| declared.diff(&meta.schema)) {
         return Err(Error::SchemaMismatch { store: store.to_owned(), diff });
     }
@@ -159,7 +156,7 @@ async fn create(location: &Location, meta: &Meta, access: &Access) -> Result<Dat
     }
 }
 
-/// Adds what is missing behind the first version: the key index, then the MemWAL.
+/// Adds what is missing behind the first version: the indexes, then the MemWAL.
 pub(super) async fn complete(dataset: &mut Dataset, location: &Location, kind: Kind) -> Result<()> {
     let store = location.given.as_str();
     let mut attempt = 0;
@@ -179,15 +176,19 @@ pub(super) async fn complete(dataset: &mut Dataset, location: &Location, kind: K
 }
 
 async fn complete_once(dataset: &mut Dataset, location: &Location, kind: Kind) -> lance::Result<()> {
-    let index = key_index_name(kind.key);
-    if !dataset.load_indices().await?.iter().any(|i| i.name == index) {
-        location.before(Step::CreateIndex).await;
-        let params = ScalarIndexParams::default();
-        dataset.create_index(&[kind.key], IndexType::BTree, Some(index), &params, false).await?;
+    for column in kind.indexed() {
+        let index = index_name(column);
+        if !dataset.load_indices().await?.iter().any(|i| i.name == index) {
+            location.before(Step::CreateIndex).await;
+            let params = ScalarIndexParams::default();
+            dataset.create_index(&[column], IndexType::BTree, Some(index), &params, false).await?;
+        }
     }
     if dataset.mem_wal_index_details().await?.is_none() {
         location.before(Step::CreateLog).await;
-        dataset.initialize_mem_wal().unsharded().maintained_indexes(Vec::<String>::new()).execute().await?;
+        // The key has an index in every memtable anyway, and must not be named.
+        let maintained = kind.lookups.iter().map(|column| index_name(column));
+        dataset.initialize_mem_wal().unsharded().maintained_indexes(maintained).execute().await?;
     }
     Ok(())
 }

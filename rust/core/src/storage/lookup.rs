@@ -18,15 +18,16 @@ use lance::dataset::mem_wal::scanner::InMemoryMemTableRef;
 use lance_context_spec::{ReadMode, Result};
 use lance_core::ROW_ADDR;
 use lance_index::metrics::NoOpMetricsCollector;
-use lance_index::scalar::{SargableQuery, SearchResult};
+use lance_index::scalar::{SargableQuery, ScalarIndex, SearchResult};
 use moka::future::Cache;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Inner;
 use super::base::BaseView;
 use super::edit::CONCURRENT_LOOKUPS;
 use super::scan::{ATTEMPTS, reorder};
 use super::snapshot::Snapshot;
-use super::{GENERATIONS, Inner, SESSION};
+use super::sources::{Source, last_visible_row, row_at};
 use crate::error::{storage, vanished};
 
 /// Memory for key maps of generations, per handle: 16 bytes a row.
@@ -35,6 +36,9 @@ const KEY_MAP_BYTES: u64 = 64 << 20;
 /// Open readers of fragments, per handle. Opening one costs several times what the read itself does.
 const READERS: u64 = 128;
 
+/// Open indexes of generations, per handle.
+const INDEXES: u64 = 256;
+
 /// What one tier knows of a key.
 enum Found {
     Row(RecordBatch),
@@ -42,10 +46,11 @@ enum Found {
     Nothing,
 }
 
-/// What reads by key keep: key maps of generations by uri, and readers by what they read.
-#[derive(Debug)]
+/// What reads by key or value keep: key maps of generations by uri, and readers by what they read.
 pub(super) struct KeyMaps {
     kept: Cache<String, Arc<KeyMap>>,
+    /// Indexes of generations by uri and column; `None` where a generation has none.
+    pub(super) indexes: Cache<(String, String), Option<Arc<dyn ScalarIndex>>>,
     readers: Cache<ReaderKey, Arc<FragmentReader>>,
 }
 
@@ -58,10 +63,20 @@ struct ReaderKey {
     columns: Vec<String>,
 }
 
+impl std::fmt::Debug for KeyMaps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyMaps").field("kept", &self.kept.entry_count()).finish_non_exhaustive()
+    }
+}
+
 impl Default for KeyMaps {
     fn default() -> Self {
         let weigh = |uri: &String, map: &Arc<KeyMap>| u32::try_from(uri.len() + map.0.len() * 16).unwrap_or(u32::MAX);
-        Self { kept: Cache::builder().max_capacity(KEY_MAP_BYTES).weigher(weigh).build(), readers: Cache::new(READERS) }
+        Self {
+            kept: Cache::builder().max_capacity(KEY_MAP_BYTES).weigher(weigh).build(),
+            indexes: Cache::new(INDEXES),
+            readers: Cache::new(READERS),
+        }
     }
 }
 
@@ -102,16 +117,27 @@ impl Inner {
     ) -> Result<Vec<Option<RecordBatch>>> {
         let mut attempt = 1;
         loop {
-            let snapshot = &self.snapshot(read).await?.pinned()?;
-            let lookups = (0..keys.len()).map(|at| async move {
-                let Some(key) = keys.get(at) else { return Ok(None) };
-                self.get_snapshot(snapshot, key, columns).await
-            });
-            match futures::stream::iter(lookups).buffered(CONCURRENT_LOOKUPS).try_collect().await {
+            let snapshot = self.snapshot(read).await?.pinned()?;
+            match self.get_many_from(&snapshot.base, &self.sources(&snapshot), keys, columns).await {
                 Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome.map_err(storage(self.store(), "read")),
             }
         }
+    }
+
+    /// As [`Inner::get_from`], for each of `keys`.
+    pub(super) async fn get_many_from(
+        &self,
+        view: &BaseView,
+        sources: &[Source<'_>],
+        keys: &[String],
+        columns: &[String],
+    ) -> lance::Result<Vec<Option<RecordBatch>>> {
+        let lookups = (0..keys.len()).map(|at| async move {
+            let Some(key) = keys.get(at) else { return Ok(None) };
+            self.get_from(view, sources, key, columns).await
+        });
+        futures::stream::iter(lookups).buffered(CONCURRENT_LOOKUPS).try_collect().await
     }
 
     pub(super) async fn get_snapshot(
@@ -120,26 +146,54 @@ impl Inner {
         key: &str,
         columns: &[String],
     ) -> lance::Result<Option<RecordBatch>> {
-        if let Some(memory) = &snapshot.memory {
-            let mut tables: Vec<_> = std::iter::once(&memory.0.active).chain(&memory.0.frozen).collect();
-            tables.sort_by_key(|table| std::cmp::Reverse(table.generation));
-            for table in tables {
-                match probe_memory(table, key, columns)? {
-                    Found::Row(row) => return Ok(Some(row)),
-                    Found::Deleted => return Ok(None),
-                    Found::Nothing => {}
-                }
-            }
-        }
-        for generation in snapshot.shard.sstables.iter().rev() {
-            let uri = self.generation_uri(&snapshot.base, &generation.path);
-            match self.probe_generation(&snapshot.base, &uri, key, columns).await? {
+        self.get_from(&snapshot.base, &self.sources(snapshot), key, columns).await
+    }
+
+    /// The row with `key` in the first of `sources` that has the key.
+    pub(super) async fn get_from(
+        &self,
+        view: &BaseView,
+        sources: &[Source<'_>],
+        key: &str,
+        columns: &[String],
+    ) -> lance::Result<Option<RecordBatch>> {
+        for source in sources {
+            let found = match source {
+                Source::Memory(table) => probe_memory(table, key, columns)?,
+                Source::Generation(uri) => self.probe_generation(view, uri, key, columns).await?,
+                Source::Base => match self.probe_base(view, key, columns).await? {
+                    Some(row) => Found::Row(row),
+                    None => Found::Nothing,
+                },
+            };
+            match found {
                 Found::Row(row) => return Ok(Some(row)),
                 Found::Deleted => return Ok(None),
                 Found::Nothing => {}
             }
         }
-        self.probe_base(&snapshot.base, key, columns).await
+        Ok(None)
+    }
+
+    /// Whether a generation has a row of `key`, or its deletion.
+    pub(super) async fn generation_holds(&self, view: &BaseView, uri: &str, key: &str) -> lance::Result<bool> {
+        let map = self.key_map(view, uri).await?;
+        if map.addresses(xxh3_64(key.as_bytes())).next().is_none() {
+            return Ok(false);
+        }
+        let columns = [self.kind.key.to_owned()];
+        Ok(!matches!(self.probe_generation(view, uri, key, &columns).await?, Found::Nothing))
+    }
+
+    /// Hash and address of each key of a generation.
+    async fn key_map(&self, view: &BaseView, uri: &str) -> lance::Result<Arc<KeyMap>> {
+        if let Some(map) = self.key_maps.kept.get(uri).await {
+            return Ok(map);
+        }
+        let generation = self.open_generation(view, uri).await?;
+        let map = Arc::new(read_key_map(&generation, self.kind.key).await?);
+        self.key_maps.kept.insert(uri.to_owned(), Arc::clone(&map)).await;
+        Ok(map)
     }
 
     async fn probe_generation(
@@ -149,22 +203,15 @@ impl Inner {
         key: &str,
         columns: &[String],
     ) -> lance::Result<Found> {
-        let open = || GENERATIONS.get_or_open(uri, Some(Arc::clone(&SESSION)), view.dataset.store_params().cloned());
-        let map = match self.key_maps.kept.get(uri).await {
-            Some(map) => map,
-            None => {
-                let map = Arc::new(read_key_map(&*open().await?, self.kind.key).await?);
-                self.key_maps.kept.insert(uri.to_owned(), Arc::clone(&map)).await;
-                map
-            }
-        };
+        let map = self.key_map(view, uri).await?;
         let addresses: Vec<u64> = map.addresses(xxh3_64(key.as_bytes())).collect();
         if addresses.is_empty() {
             return Ok(Found::Nothing);
         }
         let mut wanted = vec![self.kind.key.to_owned(), TOMBSTONE.to_owned()];
         wanted.extend(columns.iter().filter(|c| *c != self.kind.key).cloned());
-        let Some(row) = self.take(&*open().await?, &addresses, &wanted, key).await? else { return Ok(Found::Nothing) };
+        let generation = self.open_generation(view, uri).await?;
+        let Some(row) = self.take(&generation, &addresses, &wanted, key).await? else { return Ok(Found::Nothing) };
         if row.column_by_name(TOMBSTONE).and_then(|c| c.as_boolean_opt()).is_some_and(|dead| dead.value(0)) {
             return Ok(Found::Deleted);
         }
@@ -172,7 +219,7 @@ impl Inner {
     }
 
     async fn probe_base(&self, view: &BaseView, key: &str, columns: &[String]) -> lance::Result<Option<RecordBatch>> {
-        let Some(index) = view.key_index(self.kind.key).await? else {
+        let Some(index) = view.index(self.kind.key).await? else {
             let filter: Expr = ident(self.kind.key).eq(lit(key));
             let mut scan = view.dataset.scan();
             scan.project(columns)?.filter_expr(filter);
@@ -202,21 +249,7 @@ impl Inner {
         key: &str,
     ) -> lance::Result<Option<RecordBatch>> {
         for address in addresses {
-            let fragment = address >> 32;
-            let wanted = ReaderKey {
-                uri: dataset.uri().to_owned(),
-                version: dataset.version().version,
-                fragment,
-                columns: columns.to_vec(),
-            };
-            let reader = match self.key_maps.readers.get(&wanted).await {
-                Some(reader) => reader,
-                None => {
-                    let reader = Arc::new(open_reader(dataset, fragment, columns).await?);
-                    self.key_maps.readers.insert(wanted, Arc::clone(&reader)).await;
-                    reader
-                }
-            };
+            let reader = self.reader(dataset, address >> 32, columns).await?;
             #[expect(clippy::cast_possible_truncation, reason = "the lower half of an address is the row's offset")]
             let rows = reader.take_as_batch(&[*address as u32], None).await?;
             if let Some(row) = matching_row(&rows, self.kind.key, key) {
@@ -224,6 +257,27 @@ impl Inner {
             }
         }
         Ok(None)
+    }
+
+    /// A reader of `columns` of a fragment, kept for the next read.
+    pub(super) async fn reader(
+        &self,
+        dataset: &Dataset,
+        fragment: u64,
+        columns: &[String],
+    ) -> lance::Result<Arc<FragmentReader>> {
+        let wanted = ReaderKey {
+            uri: dataset.uri().to_owned(),
+            version: dataset.version().version,
+            fragment,
+            columns: columns.to_vec(),
+        };
+        if let Some(reader) = self.key_maps.readers.get(&wanted).await {
+            return Ok(reader);
+        }
+        let reader = Arc::new(open_reader(dataset, fragment, columns).await?);
+        self.key_maps.readers.insert(wanted, Arc::clone(&reader)).await;
+        Ok(reader)
     }
 }
 
@@ -257,24 +311,11 @@ async fn read_key_map(generation: &Dataset, key: &str) -> lance::Result<KeyMap> 
 }
 
 fn probe_memory(table: &InMemoryMemTableRef, key: &str, columns: &[String]) -> lance::Result<Found> {
-    let visible = table.index_store.visible_count().min(table.batch_store.len());
-    let Some(last) = visible.checked_sub(1).and_then(|i| table.batch_store.get(i)) else { return Ok(Found::Nothing) };
-    let rows = last.row_offset + last.num_rows as u64;
-    let Some(max_row) = rows.checked_sub(1) else { return Ok(Found::Nothing) };
+    let Some(last) = last_visible_row(table) else { return Ok(Found::Nothing) };
     let wanted = [ScalarValue::Utf8(Some(key.to_owned()))];
-    let Some(position) = table.index_store.pk_newest_visible(&wanted, max_row) else { return Ok(Found::Nothing) };
-    // Batches lie one behind another: the wanted one is the last that starts at or before the position.
-    let (mut low, mut high) = (0, visible);
-    while high - low > 1 {
-        let middle = usize::midpoint(low, high);
-        match table.batch_store.get(middle) {
-            Some(batch) if batch.row_offset <= position => low = middle,
-            _ => high = middle,
-        }
-    }
-    let Some(batch) = table.batch_store.get(low) else { return Ok(Found::Nothing) };
-    #[expect(clippy::cast_possible_truncation, reason = "a position within one batch")]
-    let row = batch.data.slice((position - batch.row_offset) as usize, 1);
+    let Some(position) = table.index_store.pk_newest_visible(&wanted, last) else { return Ok(Found::Nothing) };
+    let Some((batch, row)) = row_at(table, position) else { return Ok(Found::Nothing) };
+    let row = batch.slice(row, 1);
     let dead = row.column_by_name(TOMBSTONE).and_then(|c| c.as_any().downcast_ref::<BooleanArray>());
     if dead.is_some_and(|dead| dead.value(0)) {
         return Ok(Found::Deleted);

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use super::writer::{Command, Writer};
-use super::{Inner, merge, optimize};
+use super::{Inner, adopt, merge, optimize};
 use crate::error::{storage, vanished};
 use crate::{clock, task};
 
@@ -159,6 +159,9 @@ async fn upkeep(inner: &Inner, writer: &Writer, options: &MaintenanceOptions, lo
     if look && inner.is_orphaned(options.orphan_after).await? {
         writer.flush().await?;
     }
+    if look {
+        adopt::adopt(inner, writer, options.orphan_after).await?;
+    }
     let (generations, bytes) = inner.pending().await?;
     if generations >= options.merge_generations || bytes >= options.merge_bytes {
         merge::merge(inner, writer).await?;
@@ -173,7 +176,7 @@ async fn upkeep(inner: &Inner, writer: &Writer, options: &MaintenanceOptions, lo
     let version = inner.base.latest().await?.dataset.version().version;
     if version >= inner.maintenance.cleaned_at.load(Ordering::Relaxed) + CLEAN_VERSIONS {
         optimize::clean(inner, inner.meta.gc_grace).await?;
-        inner.shard.prune_manifests().await?;
+        inner.prune_manifests().await?;
         inner.remove_staged().await?;
         inner.maintenance.cleaned_at.store(version, Ordering::Relaxed);
     }
@@ -184,23 +187,25 @@ impl Inner {
     /// Whether whoever took the shard from this handle left rows unsealed and has been silent for `silence`. It may be
     /// alive: then it claims the shard again when it writes.
     async fn is_orphaned(&self, silence: Duration) -> Result<bool> {
-        let Some(manifest) = self.shard.manifest().await? else { return Ok(false) };
+        let shard = self.shards.own();
+        let Some(manifest) = shard.manifest().await? else { return Ok(false) };
         let owned = self.resident.writer().is_some_and(|writer| writer.epoch() == manifest.writer_epoch);
-        Ok(!owned && self.shard.silent_for().await? >= silence && self.has_unsealed_rows().await?)
+        Ok(!owned && shard.silent_for().await? >= silence && shard.has_unsealed_rows().await?)
     }
 
-    /// Number and bytes of the generations that are not merged.
+    /// Number and bytes of the generations of all shards that are not merged.
     pub(super) async fn pending(&self) -> Result<(usize, u64)> {
-        let Some(manifest) = self.shard.manifest().await? else { return Ok((0, 0)) };
+        let sealed = self.sealed().await?;
         let view = self.base.latest().await?;
-        let pending = manifest.sstables.iter().filter(|sealed| sealed.generation > view.merged);
         let (mut generations, mut bytes) = (0, 0);
-        for sealed in pending {
-            match self.generation_bytes(&view, &sealed.path).await {
-                Ok(size) => (generations, bytes) = (generations + 1, bytes + size),
-                // Another process merged and collected it meanwhile.
-                Err(e) if vanished(&e) => {}
-                Err(e) => return Err(storage(self.store(), "look at the generations")(e)),
+        for (shard_id, sealed) in sealed {
+            for sealed in sealed.into_iter().filter(|sealed| sealed.generation > view.merged(shard_id)) {
+                match self.generation_bytes(&view, shard_id, &sealed.path).await {
+                    Ok(size) => (generations, bytes) = (generations + 1, bytes + size),
+                    // Another process merged and collected it meanwhile.
+                    Err(e) if vanished(&e) => {}
+                    Err(e) => return Err(storage(self.store(), "look at the generations")(e)),
+                }
             }
         }
         Ok((generations, bytes))

@@ -6,7 +6,7 @@
 //! generations that every reader skips. What follows (index, trim, collection) is repeated by the next
 //! merge if it did not happen.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch, StringArray};
@@ -16,7 +16,7 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::{ident, lit};
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use lance::Dataset;
 use lance::dataset::mem_wal::{LsmScanner, ShardSnapshot, TOMBSTONE, arrow_schema_with_field_ids};
 use lance::dataset::transaction::{Operation, Transaction};
@@ -24,15 +24,16 @@ use lance::dataset::write::merge_insert::UncommittedMergeInsert;
 use lance::dataset::{CommitBuilder, MergeInsertBuilder, WhenMatched, WhenNotMatched};
 use lance::index::DatasetIndexExt;
 use lance_context_spec::{Error, MergeReport, Result};
-use lance_index::mem_wal::CompactedSsTable;
+use lance_index::mem_wal::{CompactedSsTable, SsTable};
 use lance_index::optimize::OptimizeOptions;
 use lance_table::format::key_existence::{FilterType, KeyExistenceFilter};
+use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::base::{BaseView, fragment_bytes, key_index_name};
+use super::base::{BaseView, fragment_bytes, index_name};
 use super::steps::Step;
 use super::writer::Writer;
-use super::{GENERATIONS, Inner, SESSION};
+use super::{Inner, Kind, SESSION};
 use crate::clock;
 use crate::error::{storage, vanished};
 
@@ -55,37 +56,38 @@ pub(super) async fn merge(inner: &Inner, writer: &Writer) -> Result<MergeReport>
 
 /// [`merge`] for a caller that holds the lock.
 pub(super) async fn merge_alone(inner: &Inner, writer: &Writer) -> Result<MergeReport> {
-    let sealed = inner.shard.manifest().await?.and_then(|m| m.sstables.iter().map(|s| s.generation).max());
+    // What is sealed meanwhile is for the next merge, or this one might never end.
+    let sealed = inner.sealed().await?;
     let mut report = MergeReport::default();
-    while let Some(pass) = merge_pass(inner).await? {
+    while let Some(pass) = merge_pass(inner, &sealed).await? {
         report.generations += pass.generations;
         report.rows += pass.rows;
         report.deleted += pass.deleted;
-        // What is sealed meanwhile is for the next merge, or this one might never end.
-        if Some(pass.upto) >= sealed {
-            break;
-        }
     }
     let view = inner.base.latest().await?;
-    let manifest = inner.shard.manifest().await?;
-    if manifest.is_some_and(|m| m.sstables.iter().any(|s| s.generation <= view.merged)) {
+    let own = inner.shards.own();
+    let merged = view.merged(own.id);
+    // Other shards are trimmed by their owners, or by who adopts them.
+    if inner.lists_merged(own, merged).await? {
         inner.before(Step::Trim).await;
-        writer.trim(view.merged).await?;
+        writer.trim(merged).await?;
     }
     inner.collect().await?;
     // Without it reads by key are slower, not wrong; the next merge tries again.
     inner.before(Step::Index).await;
-    if let Err(error) = index(&view, inner.kind.key).await {
-        tracing::warn!(store = %inner.store(), %error, "the key index does not cover the merged rows yet");
+    if let Err(error) = index(&view, inner.kind).await {
+        tracing::warn!(store = %inner.store(), %error, "an index does not cover the merged rows yet");
     }
     report.version = inner.base.latest().await?.dataset.version().version;
     Ok(report)
 }
 
+/// The generations of each shard.
+pub(super) type Sealed = BTreeMap<Uuid, Vec<SsTable>>;
+
 /// What one pass did.
 struct Pass {
     generations: usize,
-    upto: u64,
     rows: u64,
     deleted: u64,
 }
@@ -102,10 +104,10 @@ impl From<lance::Error> for Failed {
 }
 
 /// Merges the oldest pending generations; `None` if there are none.
-async fn merge_pass(inner: &Inner) -> Result<Option<Pass>> {
+async fn merge_pass(inner: &Inner, sealed: &Sealed) -> Result<Option<Pass>> {
     let mut attempt = 1;
     loop {
-        match try_pass(inner).await {
+        match try_pass(inner, sealed).await {
             Ok(pass) => return Ok(pass),
             Err(Failed::Lance(e)) if lost_to_another_merge(&e) && attempt < ATTEMPTS => {
                 clock::back_off(attempt).await;
@@ -117,29 +119,40 @@ async fn merge_pass(inner: &Inner) -> Result<Option<Pass>> {
     }
 }
 
-async fn try_pass(inner: &Inner) -> Result<Option<Pass>, Failed> {
-    let Some(manifest) = inner.shard.manifest().await.map_err(Failed::Read)? else { return Ok(None) };
+async fn try_pass(inner: &Inner, sealed: &Sealed) -> Result<Option<Pass>, Failed> {
     let view = inner.base.latest().await.map_err(Failed::Read)?;
-    let mut pending: Vec<_> = manifest.sstables.iter().filter(|s| s.generation > view.merged).collect();
-    pending.sort_unstable_by_key(|sealed| sealed.generation);
-    let mut taken = ShardSnapshot::new(inner.shard_id).with_current_generation(manifest.current_generation);
-    let (mut bytes, mut upto) = (0, 0);
-    for sealed in pending.into_iter().take(PASS_GENERATIONS) {
-        bytes += inner.generation_bytes(&view, &sealed.path).await?;
-        if bytes > PASS_BYTES && !taken.sstables.is_empty() {
-            break;
-        }
-        taken = taken.with_sstable(sealed.generation, sealed.path.clone());
-        upto = sealed.generation;
-    }
-    if taken.sstables.is_empty() {
+    let taken = take(inner, &view, sealed).await?;
+    if taken.is_empty() {
         return Ok(None);
     }
-    let generations = taken.sstables.len();
+    let generations = taken.iter().map(|shard| shard.sstables.len()).sum();
     let dead = dead_keys(inner, &view, &taken).await?;
     let (dataset, deleted) = delete(inner, &view.dataset, dead).await?;
-    let rows = upsert(inner, dataset, taken, upto).await?;
-    Ok(Some(Pass { generations, upto, rows, deleted }))
+    let rows = insert(inner, dataset, taken).await?;
+    Ok(Some(Pass { generations, rows, deleted }))
+}
+
+/// The generations of one pass, by shard in the order of their ids: of each shard its oldest ones.
+async fn take(inner: &Inner, view: &BaseView, sealed: &Sealed) -> lance::Result<Vec<ShardSnapshot>> {
+    let pending = sealed.iter().map(|(shard_id, generations)| {
+        let merged = view.merged(*shard_id);
+        let pending = generations.iter().filter(move |sealed| sealed.generation > merged);
+        pending.enumerate().map(|(turn, sealed)| (turn, *shard_id, sealed))
+    });
+    let mut pending: Vec<_> = pending.flatten().collect();
+    pending.sort_by_key(|(turn, shard_id, _)| (*turn, *shard_id));
+    let mut taken: BTreeMap<Uuid, ShardSnapshot> = BTreeMap::new();
+    let mut bytes = 0;
+    for (_, shard_id, sealed) in pending.into_iter().take(PASS_GENERATIONS) {
+        bytes += inner.generation_bytes(view, shard_id, &sealed.path).await?;
+        if bytes > PASS_BYTES && !taken.is_empty() {
+            break;
+        }
+        let shard = taken.remove(&shard_id).unwrap_or_else(|| ShardSnapshot::new(shard_id));
+        let shard = shard.with_current_generation(sealed.generation + 1);
+        taken.insert(shard_id, shard.with_sstable(sealed.generation, sealed.path.clone()));
+    }
+    Ok(taken.into_values().collect())
 }
 
 /// Whether another process merged, or merged and collected, while this one prepared.
@@ -156,19 +169,26 @@ pub(super) fn lost_to_another_merge(error: &lance::Error) -> bool {
 }
 
 impl Inner {
+    /// The generations that every shard lists, oldest first.
+    pub(super) async fn sealed(&self) -> Result<Sealed> {
+        let mut sealed = Sealed::new();
+        for shard in self.shards.all().await? {
+            let Some(manifest) = shard.manifest().await? else { continue };
+            let mut generations = manifest.sstables.clone();
+            generations.sort_unstable_by_key(|sealed| sealed.generation);
+            sealed.insert(shard.id, generations);
+        }
+        Ok(sealed)
+    }
+
     /// Bytes of the rows of a generation.
-    pub(super) async fn generation_bytes(&self, view: &BaseView, path: &str) -> lance::Result<u64> {
-        let generation = self.open_generation(view, path).await?;
+    pub(super) async fn generation_bytes(&self, view: &BaseView, shard_id: Uuid, path: &str) -> lance::Result<u64> {
+        let generation = self.open_generation(view, &self.generation_uri(view, shard_id, path)).await?;
         Ok(generation.fragments().iter().map(fragment_bytes).sum())
     }
 
-    async fn open_generation(&self, view: &BaseView, path: &str) -> lance::Result<Arc<Dataset>> {
-        let uri = self.generation_uri(view, path);
-        GENERATIONS.get_or_open(&uri, Some(Arc::clone(&SESSION)), view.dataset.store_params().cloned()).await
-    }
-
-    /// The newest rows of `generations` alone.
-    fn merge_scanner(&self, dataset: &Dataset, generations: ShardSnapshot) -> LsmScanner {
+    /// The newest rows of a shard's `generations` alone.
+    pub(super) fn shard_scanner(&self, dataset: &Dataset, generations: ShardSnapshot) -> LsmScanner {
         let schema = Arc::new(Schema::from(dataset.schema()));
         let keys = vec![self.kind.key.to_owned()];
         let scanner = LsmScanner::without_base_table(schema, dataset.uri(), vec![generations], keys)
@@ -182,12 +202,18 @@ impl Inner {
     }
 }
 
-/// The keys that `generations` delete and do not write again.
-async fn dead_keys(inner: &Inner, view: &BaseView, generations: &ShardSnapshot) -> lance::Result<HashSet<String>> {
+/// The keys that the generations delete and do not write again.
+async fn dead_keys(inner: &Inner, view: &BaseView, taken: &[ShardSnapshot]) -> lance::Result<HashSet<String>> {
     let key = inner.kind.key;
     let mut dead = HashSet::new();
+    // Where there can be more than one shard, nothing is deleted.
+    let [generations] = taken else { return Ok(dead) };
+    if inner.kind.append_only {
+        return Ok(dead);
+    }
     for sealed in &generations.sstables {
-        let generation = inner.open_generation(view, &sealed.path).await?;
+        let uri = inner.generation_uri(view, generations.shard_id, &sealed.path);
+        let generation = inner.open_generation(view, &uri).await?;
         let mut scan = generation.scan();
         scan.project(&[key])?.filter_expr(ident(TOMBSTONE).eq(lit(true)));
         let mut deleted = scan.try_into_stream().await?;
@@ -198,7 +224,7 @@ async fn dead_keys(inner: &Inner, view: &BaseView, generations: &ShardSnapshot) 
     if dead.is_empty() {
         return Ok(dead);
     }
-    let scanner = inner.merge_scanner(&view.dataset, generations.clone()).project(&[key])?;
+    let scanner = inner.shard_scanner(&view.dataset, generations.clone()).project(&[key])?;
     let mut live = Box::pin(scanner.try_into_stream()).await?;
     while let Some(batch) = live.try_next().await? {
         for alive in keys(&batch, key)?.iter().flatten() {
@@ -228,16 +254,25 @@ async fn delete(inner: &Inner, dataset: &Arc<Dataset>, dead: HashSet<String>) ->
     Ok((Arc::new(commit(dataset, prepared).await?), deleted))
 }
 
-/// Commits the newest rows of `pending` and the mark that they are merged.
-async fn upsert(inner: &Inner, dataset: Arc<Dataset>, pending: ShardSnapshot, upto: u64) -> lance::Result<u64> {
+/// Commits the newest rows of the taken generations and the marks that they are merged. Where rows are never replaced,
+/// what the table has stays, and so does the first of several shards' rows of a key.
+async fn insert(inner: &Inner, dataset: Arc<Dataset>, taken: Vec<ShardSnapshot>) -> lance::Result<u64> {
     let key = inner.kind.key;
-    let scanner = inner.merge_scanner(&dataset, pending);
-    let rows = first_of_each_key(Box::pin(scanner.try_into_stream()).await?, key);
+    let newest = |shard: &ShardSnapshot| shard.sstables.iter().map(|sealed| sealed.generation).max().unwrap_or(0);
+    let marks = taken.iter().map(|shard| CompactedSsTable::new(shard.shard_id, newest(shard))).collect();
+    let mut shards = Vec::with_capacity(taken.len());
+    for shard in taken {
+        shards.push(Box::pin(inner.shard_scanner(&dataset, shard).try_into_stream()).await?);
+    }
+    let schema = shards.first().map(|rows| rows.schema());
+    let schema = schema.ok_or_else(|| lance::Error::internal("a merge of nothing"))?;
+    let rows = RecordBatchStreamAdapter::new(schema, futures::stream::iter(shards).flatten());
+    let rows = first_of_each_key(Box::pin(rows), key);
     let mut builder = MergeInsertBuilder::try_new(Arc::clone(&dataset), vec![key.to_owned()])?;
     builder
-        .when_matched(WhenMatched::UpdateAll)
+        .when_matched(if inner.kind.append_only { WhenMatched::DoNothing } else { WhenMatched::UpdateAll })
         .when_not_matched(WhenNotMatched::InsertAll)
-        .mark_sstables_as_compacted(vec![CompactedSsTable::new(inner.shard_id, upto)]);
+        .mark_sstables_as_compacted(marks);
     let prepared = Box::pin(builder.try_build()?.execute_uncommitted(rows)).await?;
     let rows = prepared.stats.num_inserted_rows + prepared.stats.num_updated_rows;
     inner.before(Step::CommitMerge).await;
@@ -269,7 +304,7 @@ fn exclude_other_merges(transaction: &mut Transaction) -> lance::Result<()> {
     Ok(())
 }
 
-/// Keeps the first row of each key; generations come newest first. Lance can hand out an older version
+/// Keeps the first row of each key; the generations of a shard come newest first. Lance can hand out an older version
 /// as well when a generation's key index is partial, and merging it would make the duplicate permanent.
 fn first_of_each_key(rows: SendableRecordBatchStream, key: &'static str) -> SendableRecordBatchStream {
     let schema = rows.schema();
@@ -293,16 +328,20 @@ fn keys<'a>(batch: &'a RecordBatch, key: &str) -> lance::Result<&'a StringArray>
     keys.ok_or_else(|| lance::Error::internal(format!("merged rows have no `{key}` column of strings")))
 }
 
-/// Brings the key index up to the merged rows, if it does not cover them.
-pub(super) async fn index(view: &BaseView, key: &str) -> lance::Result<()> {
-    if view.key_index(key).await?.is_some() {
-        return Ok(());
-    }
-    let name = key_index_name(key);
+/// Brings the indexes up to the merged rows, where they do not cover them.
+pub(super) async fn index(view: &BaseView, kind: Kind) -> lance::Result<()> {
     let mut dataset = view.dataset.as_ref().clone();
-    let segments = dataset.load_indices().await?.iter().filter(|i| i.name == name).count();
-    let options = if segments > INDEX_SEGMENTS { OptimizeOptions::merge(segments) } else { OptimizeOptions::append() };
-    dataset.optimize_indices(&options.index_names(vec![name])).await
+    for column in kind.indexed() {
+        if view.index(column).await?.is_some() {
+            continue;
+        }
+        let name = index_name(column);
+        let segments = dataset.load_indices().await?.iter().filter(|i| i.name == name).count();
+        let options =
+            if segments > INDEX_SEGMENTS { OptimizeOptions::merge(segments) } else { OptimizeOptions::append() };
+        dataset.optimize_indices(&options.index_names(vec![name])).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -71,9 +71,19 @@ impl Meta {
         ])
     }
 
-    /// Reads it back. `Ok(None)`: the table is not a store of ours. A missing option takes the caller's
-    /// value for this handle; a contradicted one is [`Error::OptionMismatch`].
-    pub fn read(store: &str, entries: &HashMap<String, String>, options: &OpenOptions) -> Result<Option<Self>> {
+    /// The kind of a store; `None`: the table is not a store of ours.
+    pub fn kind_of(entries: &HashMap<String, String>) -> Option<&str> {
+        entries.get(KIND).map(String::as_str)
+    }
+
+    /// Reads it back, for a kind of store with that key column. `Ok(None)`: the table is not a store of ours. A
+    /// missing option takes the caller's value for this handle; a contradicted one is [`Error::OptionMismatch`].
+    pub fn read(
+        store: &str,
+        key: &str,
+        entries: &HashMap<String, String>,
+        options: &OpenOptions,
+    ) -> Result<Option<Self>> {
         let (Some(format), Some(kind), Some(schema)) = (entries.get(FORMAT), entries.get(KIND), entries.get(SCHEMA))
         else {
             return Ok(None);
@@ -92,7 +102,7 @@ impl Meta {
             message: format!("its metadata `{key}` holds `{value}`"),
             source: None,
         };
-        let schema = SchemaSpec::parse(schema).map_err(|e| damaged(SCHEMA, &e.to_string()))?;
+        let schema = SchemaSpec::parse_keyed(key, schema).map_err(|e| damaged(SCHEMA, &e.to_string()))?;
         let defaults = Self::create(kind, schema, options);
         let flag = |key: &str, default: bool| match entries.get(key) {
             None => Ok(default),
@@ -147,7 +157,7 @@ mod tests {
         let schema = SchemaSpec::parse(r#"{"id": "string"}"#).unwrap();
         let mut entries = Meta::create("generic", schema, &options).entries();
         let limits = |entries: &HashMap<String, String>| {
-            let meta = Meta::read("s", entries, &options).unwrap().unwrap();
+            let meta = Meta::read("s", "id", entries, &options).unwrap().unwrap();
             (meta.memtable_rows, meta.memtable_batches)
         };
         let ours = (writer::MEMTABLE_ROWS, writer::MEMTABLE_BATCHES);
@@ -156,6 +166,6 @@ mod tests {
         entries.insert(MEMTABLE_BATCHES.to_owned(), (ours.1 - 1).to_string());
         assert_eq!(limits(&entries), (ours.0 + 1, ours.1));
         entries.insert(MEMTABLE_ROWS.to_owned(), "many".to_owned());
-        assert!(matches!(Meta::read("s", &entries, &options), Err(Error::Damaged { .. })));
+        assert!(matches!(Meta::read("s", "id", &entries, &options), Err(Error::Damaged { .. })));
     }
 }

@@ -1,25 +1,32 @@
 //! The one storage path: everything that touches lance.
 //!
-//! A [`StorageBase`] is one dataset with a key column: rows are added by key, the newest wins. Adds go
+//! A [`StorageBase`] is one dataset with a key column: rows are added by key, the newest wins, or, in an append-only
+//! store, the first stays and writers have [`shards`] of their own. Adds go
 //! through one writer task ([`writer`]) that groups concurrent callers into one WAL write and is the
 //! only place that seals. Reads assemble a [`snapshot`] in an order that cannot lose rows to a
 //! concurrent seal, merge or collection. [`merge`] folds generations into the base table and removes
 //! what no reader can need any more.
 
+mod adopt;
 mod base;
+mod claim;
 mod collect;
 mod create;
 mod doctor;
 mod edit;
+mod find;
 mod location;
 mod lookup;
 mod maintain;
 mod merge;
 mod meta;
 mod optimize;
+mod plan;
 mod scan;
 mod shard;
+mod shards;
 mod snapshot;
+mod sources;
 mod staging;
 mod steps;
 mod tail;
@@ -32,6 +39,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::Expr;
+use lance::Dataset;
 use lance::dataset::mem_wal::scanner::{DatasetCache, SsTableCache};
 use lance::session::Session;
 use lance_context_spec::{
@@ -43,6 +51,7 @@ pub use doctor::doctor;
 pub use edit::Change;
 use location::Access;
 pub use location::Location;
+pub use plan::{Outcome, Plan, Planned, Stored};
 pub use scan::{RowStream, Scan};
 pub use steps::{Step, StepObserver};
 
@@ -50,11 +59,11 @@ use crate::error::storage;
 use crate::task;
 use base::{Base, BaseView};
 use edit::Edit;
+use find::Wanted;
 use lookup::KeyMaps;
 use maintain::Maintenance;
 use meta::Meta;
-use shard::Shard;
-use tail::TailCache;
+use shards::Shards;
 use writer::{Resident, Writer};
 
 /// One atomic add takes at most this many rows.
@@ -69,18 +78,32 @@ static SESSION: LazyLock<Arc<Session>> = LazyLock::new(|| Arc::new(Session::new(
 /// Opened generations, shared by all stores of the process.
 static GENERATIONS: LazyLock<Arc<SsTableCache>> = LazyLock::new(|| Arc::new(SsTableCache::new(512)));
 
-/// The shard that every writer of a store takes turns at.
-fn only_shard() -> Uuid {
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, b"shard-0")
-}
-
 /// What a kind of store tells the storage about itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     /// Its name, persisted.
     pub name: &'static str,
-    /// The column by which rows replace each other.
+    /// The column by which rows are told apart, and replace each other unless the store is append-only.
     pub key: &'static str,
+    /// Whether rows are never rewritten or deleted. Writers then have shards of their own, and of a key that was sent
+    /// more than once, which should be the same row each time, one row is read: the merged one, else that of the
+    /// shard with the smallest id.
+    pub append_only: bool,
+    /// Columns of strings by whose values rows are found ([`StorageBase::find`]).
+    pub lookups: &'static [&'static str],
+}
+
+impl Kind {
+    /// A kind whose rows replace each other by `key`, without lookup columns.
+    #[must_use]
+    pub const fn new(name: &'static str, key: &'static str) -> Self {
+        Self { name, key, append_only: false, lookups: &[] }
+    }
+
+    /// The columns that have an index, the key first.
+    fn indexed(self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.key).chain(self.lookups.iter().copied())
+    }
 }
 
 /// One dataset with a key column. Cheap to share behind an `Arc`; all methods take `&self`.
@@ -102,14 +125,8 @@ struct Inner {
     schema: Arc<SchemaSpec>,
     read_only: bool,
     default_read: ReadMode,
-    shard_id: Uuid,
     base: Base,
-    shard: Shard,
-    /// Last WAL position that was durable when the handle was opened: what a sealed read may show of
-    /// the unsealed tail.
-    opened_at: u64,
-    overlay: TailCache,
-    tail: TailCache,
+    shards: Shards,
     key_maps: KeyMaps,
     resident: Resident,
     maintenance: Maintenance,
@@ -129,7 +146,8 @@ impl StorageBase {
     /// # Errors
     /// [`Error::SchemaMissing`] or [`Error::StoreNotFound`] when nothing is there,
     /// [`Error::NotAStore`] for anything foreign (not a byte of it is changed),
-    /// [`Error::SchemaMismatch`] and [`Error::OptionMismatch`] when the declaration differs.
+    /// [`Error::SchemaMismatch`] and [`Error::OptionMismatch`] when the declaration differs,
+    /// [`Error::InvalidArgument`] for a writer's name where writers take turns.
     pub async fn open(
         location: Location,
         kind: Kind,
@@ -137,25 +155,20 @@ impl StorageBase {
         must_exist: bool,
         options: OpenOptions,
     ) -> Result<Self> {
+        let own = own_shard(kind, &options)?;
         let (dataset, meta, access) = create::open_or_create(&location, kind, declared, must_exist, &options).await?;
         let store = location.given.as_str();
-        let shard_id = only_shard();
         let object_store = dataset.object_store(None).await.map_err(storage(store, "open"))?;
         let base_path = dataset.branch_location().path;
-        let shard = Shard::new(store, object_store, base_path, shard_id);
-        let opened_at = shard.durable_position().await?;
-        let base = Base::new(store, dataset, shard_id, meta.gc_grace).await?;
+        let shards = Shards::open(store, object_store, base_path, own, kind.append_only).await?;
+        let base = Base::new(store, dataset, kind, meta.gc_grace).await?;
         let inner = Arc::new(Inner {
             kind,
             schema: Arc::new(meta.schema.clone()),
             read_only: options.read_only,
             default_read: options.read,
-            shard_id,
             base,
-            shard,
-            opened_at,
-            overlay: TailCache::default(),
-            tail: TailCache::default(),
+            shards,
             key_maps: KeyMaps::default(),
             resident: Resident::default(),
             maintenance: Maintenance::new(options.maintenance),
@@ -181,6 +194,12 @@ impl StorageBase {
     #[must_use]
     pub fn schema(&self) -> &Arc<SchemaSpec> {
         &self.inner.schema
+    }
+
+    /// The kind of store.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.inner.kind
     }
 
     /// Whether [`StorageBase::close`] was called.
@@ -211,8 +230,22 @@ impl StorageBase {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        check_size(&batch)?;
+        check_size(batch.num_rows(), batch.get_array_memory_size())?;
         self.writer.add(batch).await
+    }
+
+    /// Writes what `plan` makes of what is stored, atomically and durably, and returns what it says about it. Nothing of
+    /// another caller of this handle, or of another writer to the same shard, comes between the plan's reads and the
+    /// write. Plans that wait at the same time share one write, and each sees the rows of those before it.
+    ///
+    /// Cancellation: once the plan is handed to the writer task it is carried out, whether or not the caller still
+    /// waits.
+    ///
+    /// # Errors
+    /// What `plan` returns; else as [`StorageBase::add`].
+    pub async fn append(&self, plan: Arc<dyn Plan>) -> Result<Outcome> {
+        self.inner.check_writable("append")?;
+        self.writer.append(plan).await
     }
 
     /// Writes the rows of `batch` whose keys are not stored yet, atomically and durably; returns how many.
@@ -226,7 +259,7 @@ impl StorageBase {
             return self.add(batch).await.map(|()| count);
         }
         self.inner.check_writable("add")?;
-        check_size(&batch)?;
+        check_size(batch.num_rows(), batch.get_array_memory_size())?;
         self.writer.edit(Edit::Insert(batch, on_conflict)).await
     }
 
@@ -234,18 +267,20 @@ impl StorageBase {
     /// writer came in between.
     ///
     /// # Errors
-    /// [`Error::RowNotFound`], what `change` returns, else as [`StorageBase::add`].
+    /// [`Error::RowNotFound`], what `change` returns, [`Error::Unsupported`] in an append-only store, else as
+    /// [`StorageBase::add`].
     pub async fn update(&self, key: String, change: Change) -> Result<()> {
-        self.inner.check_writable("update")?;
+        self.inner.check_rewritable("update")?;
         self.writer.edit(Edit::Update(key, change)).await.map(drop)
     }
 
     /// Deletes the rows with `keys`, atomically and durably; returns how many there were.
     ///
     /// # Errors
-    /// [`Error::BatchTooLarge`] above [`MAX_ADD_ROWS`] keys, else as [`StorageBase::add`].
+    /// [`Error::BatchTooLarge`] above [`MAX_ADD_ROWS`] keys, [`Error::Unsupported`] in an append-only store, else as
+    /// [`StorageBase::add`].
     pub async fn delete(&self, keys: Vec<String>) -> Result<usize> {
-        self.inner.check_writable("delete")?;
+        self.inner.check_rewritable("delete")?;
         if keys.len() > MAX_ADD_ROWS {
             let (got, limit) = (format!("{} keys", keys.len()), format!("{MAX_ADD_ROWS} keys"));
             return Err(Error::BatchTooLarge { got, limit });
@@ -257,9 +292,9 @@ impl StorageBase {
     /// in as many steps as it takes, and a failure in between leaves the later ones.
     ///
     /// # Errors
-    /// As [`StorageBase::list`] and [`StorageBase::add`].
+    /// [`Error::Unsupported`] in an append-only store, else as [`StorageBase::list`] and [`StorageBase::add`].
     pub async fn delete_where(&self, filter: Expr) -> Result<usize> {
-        self.inner.check_writable("delete_where")?;
+        self.inner.check_rewritable("delete_where")?;
         self.writer.edit(Edit::DeleteWhere(filter)).await
     }
 
@@ -272,7 +307,7 @@ impl StorageBase {
         self.writer.flush().await
     }
 
-    /// Folds the sealed generations into the base table.
+    /// Folds the sealed generations of every shard into the base table.
     ///
     /// # Errors
     /// [`Error::Storage`]; a merge that failed half-way is finished by the next one.
@@ -379,6 +414,42 @@ impl StorageBase {
         task::join(task::spawn(async move { inner.get_many(&keys, &columns, read).await })).await
     }
 
+    /// The live rows whose `column`, one of [`Kind::lookups`], has `value`; in no particular order. The cost grows with
+    /// the rows that match, and a little with the number of generations.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for another column, [`Error::Storage`].
+    pub async fn find(
+        &self,
+        column: &str,
+        value: &str,
+        columns: Vec<String>,
+        read: Option<ReadMode>,
+    ) -> Result<Vec<RecordBatch>> {
+        self.find_many(column, vec![value.to_owned()], columns, read).await
+    }
+
+    /// As [`StorageBase::find`], for rows that have one of `values`.
+    ///
+    /// # Errors
+    /// As [`StorageBase::find`].
+    pub async fn find_many(
+        &self,
+        column: &str,
+        values: Vec<String>,
+        columns: Vec<String>,
+        read: Option<ReadMode>,
+    ) -> Result<Vec<RecordBatch>> {
+        self.inner.check_open()?;
+        let inner = Arc::clone(&self.inner);
+        let column = column.to_owned();
+        let finding = async move {
+            let wanted = Wanted { column: &column, values: &values, columns: &columns };
+            inner.find(wanted, read).await
+        };
+        task::join(task::spawn(finding)).await
+    }
+
     /// What is known of the store.
     ///
     /// # Errors
@@ -390,8 +461,22 @@ impl StorageBase {
     }
 }
 
-fn check_size(batch: &RecordBatch) -> Result<()> {
-    let (rows, bytes) = (batch.num_rows(), batch.get_array_memory_size());
+/// The shard that a handle writes to.
+fn own_shard(kind: Kind, options: &OpenOptions) -> Result<Uuid> {
+    match &options.writer_id {
+        None => Ok(shards::default_shard()),
+        Some(writer_id) if kind.append_only => shards::shard_of(writer_id),
+        Some(_) => Err(Error::InvalidArgument {
+            argument: "writer_id".into(),
+            message: format!(
+                "rows of a `{}` store replace each other, so its writers take turns; leave it out",
+                kind.name
+            ),
+        }),
+    }
+}
+
+fn check_size(rows: usize, bytes: usize) -> Result<()> {
     if rows > MAX_ADD_ROWS {
         let (got, limit) = (format!("{rows} rows"), format!("{MAX_ADD_ROWS} rows"));
         return Err(Error::BatchTooLarge { got, limit });
@@ -427,10 +512,25 @@ impl Inner {
         Ok(())
     }
 
+    /// As [`Inner::check_writable`], for what changes or removes rows.
+    fn check_rewritable(&self, operation: &'static str) -> Result<()> {
+        self.check_writable(operation)?;
+        if self.kind.append_only {
+            let message =
+                format!("`{operation}` changes rows, and those of a `{}` store are never rewritten", self.kind.name);
+            return Err(Error::Unsupported { message });
+        }
+        Ok(())
+    }
+
     /// Path of a generation's dataset, the key of every cache about it.
-    fn generation_uri(&self, view: &BaseView, path: &str) -> String {
+    fn generation_uri(&self, view: &BaseView, shard_id: Uuid, path: &str) -> String {
         let root = view.dataset.uri().trim_end_matches('/');
-        format!("{root}/_mem_wal/{}/{path}", self.shard_id)
+        format!("{root}/_mem_wal/{shard_id}/{path}")
+    }
+
+    async fn open_generation(&self, view: &BaseView, uri: &str) -> lance::Result<Arc<Dataset>> {
+        GENERATIONS.get_or_open(uri, Some(Arc::clone(&SESSION)), view.dataset.store_params().cloned()).await
     }
 
     fn generation_cache() -> Arc<dyn DatasetCache> {
@@ -439,7 +539,12 @@ impl Inner {
 
     async fn stats(&self) -> Result<Stats> {
         let view = self.base.latest().await?;
-        let (wal_entries, wal_bytes) = self.shard.wal_size().await?;
+        let (mut wal_entries, mut wal_bytes) = (0, 0);
+        for shard in self.shards.all().await? {
+            let (entries, bytes) = shard.wal_size().await?;
+            (wal_entries, wal_bytes) = (wal_entries + entries, wal_bytes + bytes);
+        }
+        let shard = self.shards.own();
         let base_rows = view.dataset.count_rows(None).await.map_err(storage(self.store(), "stats"))?;
         let (generations, generation_bytes) = self.pending().await?;
         Ok(Stats {
@@ -452,8 +557,8 @@ impl Inner {
             wal_bytes,
             wal_entries,
             version: view.dataset.version().version,
-            versions: self.shard.count_files("_versions", ".manifest").await?,
-            quarantined: self.shard.count_files(shard::QUARANTINE, ".arrow").await?,
+            versions: shard.count_files("_versions", ".manifest").await?,
+            quarantined: shard.count_files(shard::QUARANTINE, ".arrow").await?,
             seal_on_add: self.meta.seal_on_add,
             fsync: self.meta.fsync,
             maintenance_error: self.maintenance.last_error(),

@@ -1,4 +1,4 @@
-//! The base table's own upkeep: fewer and larger files, a complete key index, no versions that nobody reads.
+//! The base table's own upkeep: fewer and larger files, complete indexes, no versions that nobody reads.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use lance_index::optimize::OptimizeOptions;
 use lance_table::format::Fragment;
 
 use super::Inner;
-use super::base::{BaseView, fragment_bytes, key_index_name};
+use super::base::{BaseView, fragment_bytes, index_name};
 use super::merge::{self, lost_to_another_merge};
 use super::steps::Step;
 use super::writer::Writer;
@@ -38,7 +38,7 @@ pub(super) async fn optimize(inner: &Inner, writer: &Writer, older_than: Option<
     let merged = merge::merge_alone(inner, writer).await?;
     let compacted = compact(inner, FRAGMENT_BYTES).await?;
     let removed = clean(inner, older_than.unwrap_or_default().max(inner.meta.gc_grace)).await?;
-    inner.shard.prune_manifests().await?;
+    inner.prune_manifests().await?;
     inner.remove_staged().await?;
     Ok(OptimizeReport {
         generations: merged.generations,
@@ -82,33 +82,49 @@ async fn try_compact(inner: &Inner, target_bytes: u64) -> lance::Result<Compacti
     let mut dataset = view.dataset.as_ref().clone();
     let is_small = |fragment: &&Fragment| fragment.physical_rows < Some(options.target_rows_per_fragment);
     // Lance makes no one fragment of two that different segments of an index cover.
-    if view.dataset.fragments().iter().filter(is_small).count() > 1 && !is_one_segment(inner, &dataset).await? {
-        fold_index(inner, &mut dataset).await?;
+    if view.dataset.fragments().iter().filter(is_small).count() > 1 {
+        for column in inner.kind.indexed() {
+            if !is_one_segment(column, &dataset).await? {
+                fold_index(inner, column, &mut dataset).await?;
+            }
+        }
     }
     inner.before(Step::Compact).await;
     let metrics = Box::pin(compact_files(&mut dataset, options, None)).await?;
     if metrics.fragments_removed > 0 {
-        fold_index(inner, &mut dataset).await?;
+        for column in inner.kind.indexed() {
+            fold_index(inner, column, &mut dataset).await?;
+        }
         cleanup_frag_reuse_index(&mut dataset).await?;
     }
     Ok(metrics)
 }
 
-/// Whether one segment of the key index covers every fragment.
-async fn is_one_segment(inner: &Inner, dataset: &Dataset) -> lance::Result<bool> {
-    let name = key_index_name(inner.kind.key);
+/// Whether one segment of the index on `column` covers every fragment.
+async fn is_one_segment(column: &str, dataset: &Dataset) -> lance::Result<bool> {
+    let name = index_name(column);
     let segments = dataset.load_indices().await?;
     let mut covered = segments.iter().filter(|index| index.name == name).filter_map(|i| i.fragment_bitmap.as_ref());
     let all = dataset.fragments();
     Ok(covered.any(|covered| all.iter().all(|f| u32::try_from(f.id).is_ok_and(|id| covered.contains(id)))))
 }
 
-/// Makes the key index one segment that covers every fragment.
-async fn fold_index(inner: &Inner, dataset: &mut Dataset) -> lance::Result<()> {
+/// Makes the index on `column` one segment that covers every fragment.
+async fn fold_index(inner: &Inner, column: &str, dataset: &mut Dataset) -> lance::Result<()> {
     inner.before(Step::Index).await;
-    let name = key_index_name(inner.kind.key);
+    let name = index_name(column);
     let segments = dataset.load_indices().await?.iter().filter(|index| index.name == name).count();
     dataset.optimize_indices(&OptimizeOptions::merge(segments.max(1)).index_names(vec![name])).await
+}
+
+impl Inner {
+    /// Removes shard manifests that nobody needs.
+    pub(super) async fn prune_manifests(&self) -> Result<()> {
+        for shard in self.shards.all().await? {
+            shard.prune_manifests().await?;
+        }
+        Ok(())
+    }
 }
 
 /// Removes versions of the base table, and files that only they have, that nobody can have begun to read within

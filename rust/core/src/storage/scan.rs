@@ -12,15 +12,16 @@ use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::prelude::{Expr, ident, lit};
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use lance::dataset::mem_wal::LsmScanner;
 use lance_context_spec::{ColumnType, Error, OrderBy, ReadMode, Result};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Inner;
+use super::base::BaseView;
 use super::edit::CONCURRENT_LOOKUPS;
 use super::snapshot::Snapshot;
 use crate::codec::arrow_schema;
@@ -64,6 +65,9 @@ pub struct Scan {
     /// What is visible; `None`: the handle's default.
     pub read: Option<ReadMode>,
 }
+
+/// Batches of a scan.
+type Rows<'a> = BoxStream<'a, lance::Result<RecordBatch>>;
 
 /// Rows of one pinned snapshot in storage order, each once, read as they are asked for.
 #[derive(Debug)]
@@ -216,18 +220,84 @@ impl Inner {
         Ok(())
     }
 
-    async fn scan_snapshot(
-        &self,
-        snapshot: &Snapshot,
+    /// The rows that fulfil `scan`, each once, with at least `columns` and the key; in storage order.
+    async fn scan_snapshot<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
         scan: &Scan,
-        columns: &[String],
-    ) -> lance::Result<SendableRecordBatchStream> {
-        let mut scanner = self.scanner(snapshot).project(columns)?;
+        columns: &'a [String],
+    ) -> lance::Result<Rows<'a>> {
         let after = scan.after.as_ref().map(|after| ident(self.kind.key).gt(lit(after.as_str())));
-        if let Some(condition) = conjunction(scan.filter.clone().into_iter().chain(after)) {
+        let condition = conjunction(scan.filter.clone().into_iter().chain(after));
+        if self.kind.append_only {
+            let base = self.scan_base(&snapshot.base, columns, condition.clone()).await?;
+            return Ok(base.chain(self.scan_fresh(snapshot, columns, condition)).boxed());
+        }
+        let mut scanner = self.scanner(snapshot).project(columns)?;
+        if let Some(condition) = condition {
             scanner = scanner.filter_expr(condition);
         }
-        Box::pin(scanner.try_into_stream()).await
+        Ok(Box::pin(scanner.try_into_stream()).await?.map_err(lance::Error::from).boxed())
+    }
+
+    /// The base table of a store whose rows are never replaced: nothing hides any of it.
+    async fn scan_base(
+        &self,
+        view: &BaseView,
+        columns: &[String],
+        condition: Option<Expr>,
+    ) -> lance::Result<Rows<'static>> {
+        let mut scan = view.dataset.scan();
+        let mut read = columns.to_vec();
+        if !read.iter().any(|column| column == self.kind.key) {
+            read.push(self.kind.key.to_owned());
+        }
+        scan.project_with_schema(&view.dataset.schema().project(&read)?)?;
+        if let Some(condition) = condition {
+            scan.filter_expr(condition);
+        }
+        Ok(Box::pin(scan.try_into_stream()).await?.boxed())
+    }
+
+    /// What the shards of such a store have beyond the base table. Lance knows nothing of a key that two shards have,
+    /// and would prefer a fresh row to the merged one; so it is asked shard by shard, without the base table.
+    fn scan_fresh<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        columns: &'a [String],
+        condition: Option<Expr>,
+    ) -> impl Stream<Item = lance::Result<RecordBatch>> + Send + 'a {
+        let shards = (0..snapshot.shards.len()).map(move |at| {
+            let condition = condition.clone();
+            self.scan_shard(snapshot, at, columns, condition).boxed()
+        });
+        futures::stream::iter(shards).then(|shard| shard).try_flatten()
+    }
+
+    async fn scan_shard<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        at: usize,
+        columns: &'a [String],
+        condition: Option<Expr>,
+    ) -> lance::Result<Rows<'a>> {
+        let Some(fresh) = snapshot.shards.get(at) else { return Ok(futures::stream::empty().boxed()) };
+        let mut scanner =
+            self.shard_scanner(&snapshot.base.dataset, fresh.generations.clone()).with_memtable_filter_indexes(true);
+        if let Some(memory) = &fresh.memory {
+            scanner = scanner.with_in_memory_memtables(fresh.generations.shard_id, memory.0.clone());
+        }
+        scanner = scanner.project(columns)?;
+        if let Some(condition) = condition {
+            scanner = scanner.filter_expr(condition);
+        }
+        let rows = Box::pin(scanner.try_into_stream()).await?;
+        let earlier = Arc::new(self.sources_before(snapshot, at));
+        let live = rows.map_err(lance::Error::from).and_then(move |batch| {
+            let earlier = Arc::clone(&earlier);
+            async move { self.unshadowed(&snapshot.base, batch, &earlier).await }.boxed()
+        });
+        Ok(live.boxed())
     }
 
     pub(super) async fn list(&self, scan: Scan) -> Result<Vec<RecordBatch>> {
@@ -256,12 +326,22 @@ impl Inner {
     }
 
     async fn count_snapshot(&self, snapshot: &Snapshot, filter: Option<Expr>) -> lance::Result<u64> {
-        let mut scanner = self.scanner(snapshot).project(&[self.kind.key])?;
-        if let Some(filter) = filter {
-            scanner = scanner.filter_expr(filter);
-        }
-        let mut scanned = Box::pin(scanner.try_into_stream()).await?;
-        let mut rows = 0;
+        let columns = [self.kind.key.to_owned()];
+        let (mut rows, mut scanned) = if filter.is_none() && self.kind.append_only {
+            let merged = snapshot.base.dataset.count_rows(None).await? as u64;
+            (merged, self.scan_fresh(snapshot, &columns, None).boxed())
+        } else {
+            let scan = Scan {
+                filter,
+                columns: columns.to_vec(),
+                order: Vec::new(),
+                limit: None,
+                after: None,
+                offset: 0,
+                read: None,
+            };
+            (0, self.scan_snapshot(snapshot, &scan, &columns).await?)
+        };
         while let Some(batch) = scanned.try_next().await? {
             rows += batch.num_rows() as u64;
         }
@@ -282,7 +362,8 @@ impl Inner {
         if !rows.is_empty() && bytes <= STREAM_BYTES {
             return Ok(vec![concat_batches(&schema, &rows)?]);
         }
-        Ok(rows.into_iter().map(|row| row.with_schema(Arc::clone(&schema))).collect::<Result<_, _>>()?)
+        let typed = rows.into_iter().map(|row| RecordBatch::try_new(Arc::clone(&schema), row.columns().to_vec()));
+        Ok(typed.collect::<Result<_, _>>()?)
     }
 
     /// `columns` of the page, in order.
@@ -316,15 +397,18 @@ impl Inner {
             .collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn scanner(&self, snapshot: &Snapshot) -> LsmScanner {
+    fn scanner(&self, snapshot: &Snapshot) -> LsmScanner {
         let keys = vec![self.kind.key.to_owned()];
-        let scanner = LsmScanner::new(Arc::clone(&snapshot.base.dataset), vec![snapshot.shard.clone()], keys)
+        let generations = snapshot.shards.iter().map(|fresh| fresh.generations.clone()).collect();
+        let mut scanner = LsmScanner::new(Arc::clone(&snapshot.base.dataset), generations, keys)
             .with_sstable_cache(Self::generation_cache())
             .with_memtable_filter_indexes(true);
-        match &snapshot.memory {
-            Some(memory) => scanner.with_in_memory_memtables(self.shard_id, memory.0.clone()),
-            None => scanner,
+        for fresh in &snapshot.shards {
+            if let Some(memory) = &fresh.memory {
+                scanner = scanner.with_in_memory_memtables(fresh.generations.shard_id, memory.0.clone());
+            }
         }
+        scanner
     }
 
     /// A filter that planned well can still fail on the data (a cast, a division by zero): the caller's error.
@@ -370,16 +454,26 @@ pub(super) fn reorder(batch: &RecordBatch, columns: &[String]) -> Result<RecordB
 }
 
 fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    if plain_type(array.data_type()) == *array.data_type() {
-        return Ok(Arc::clone(array));
-    }
-    plain_data(array.to_data()).map(make_array)
+    retyped(array, &plain_type(array.data_type()))
 }
 
-fn plain_data(data: ArrayData) -> Result<ArrayData, ArrowError> {
-    let children = data.child_data().iter().cloned().map(plain_data).collect::<Result<_, _>>()?;
-    let data_type = plain_type(data.data_type());
-    data.into_builder().data_type(data_type).child_data(children).build()
+/// The same values as `target`, which differs from their type in the metadata of nested fields alone.
+pub(super) fn retyped(array: &ArrayRef, target: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == target {
+        return Ok(Arc::clone(array));
+    }
+    retyped_data(array.to_data(), target).map(make_array)
+}
+
+fn retyped_data(data: ArrayData, target: &DataType) -> Result<ArrayData, ArrowError> {
+    let nested: Vec<&DataType> = match target {
+        DataType::List(item) | DataType::FixedSizeList(item, _) => vec![item.data_type()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        _ => Vec::new(),
+    };
+    let children = data.child_data().iter().cloned().zip(nested).map(|(child, nested)| retyped_data(child, nested));
+    let children = children.collect::<Result<_, _>>()?;
+    data.into_builder().data_type(target.clone()).child_data(children).build()
 }
 
 fn plain_type(data_type: &DataType) -> DataType {

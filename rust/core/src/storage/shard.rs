@@ -19,6 +19,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt};
 use uuid::Uuid;
 
+use super::tail::TailCache;
 use crate::clock;
 use crate::error::{poisoned, storage, strip_locations, vanished};
 
@@ -41,7 +42,13 @@ pub(super) enum Slot {
 #[derive(Debug)]
 pub(super) struct Shard {
     store: String,
-    shard_id: Uuid,
+    pub id: Uuid,
+    /// Last WAL position that was durable when the handle was opened: what a sealed read may show of the unsealed
+    /// tail.
+    pub opened_at: u64,
+    /// The tail up to there, and all of it.
+    pub overlay: TailCache,
+    pub tail: TailCache,
     root: Path,
     /// The torn entry that was last warned about.
     warned_of: AtomicU64,
@@ -57,7 +64,10 @@ impl Shard {
     pub fn new(store: &str, object_store: Arc<ObjectStore>, base_path: Path, shard_id: Uuid) -> Self {
         Self {
             store: store.to_owned(),
-            shard_id,
+            id: shard_id,
+            opened_at: 0,
+            overlay: TailCache::default(),
+            tail: TailCache::default(),
             root: base_path.clone(),
             warned_of: AtomicU64::new(0),
             manifests: ShardManifestStore::new(Arc::clone(&object_store), &base_path, shard_id, 2),
@@ -109,6 +119,20 @@ impl Shard {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether the WAL holds rows behind what is sealed. Claims nothing.
+    pub async fn has_unsealed_rows(&self) -> Result<bool> {
+        let Some(manifest) = self.manifest().await? else { return Ok(false) };
+        let mut position = manifest.replay_after_wal_entry_position + 1;
+        while let Some(entry) = self.entry(position).await? {
+            if !entry.batches.is_empty() {
+                return Ok(true);
+            }
+            position += 1;
+        }
+        // What cannot be decoded is something to see to: a claim puts it aside, or says that it cannot.
+        self.has_entry(position).await
     }
 
     /// Whether there is a file at `position`, an entry or not.
@@ -192,13 +216,13 @@ impl Shard {
     async fn put_aside(&self, from: &Path, name: &str) -> Result<()> {
         let failed = storage(&self.store, "quarantine");
         let directory = self.root.clone().join(QUARANTINE);
-        let mut to = directory.clone().join(format!("{}-{name}", self.shard_id));
+        let mut to = directory.clone().join(format!("{}-{name}", self.id));
         // The same place can be torn again.
         for times in 2.. {
             if !self.object_store.exists(&to).await.map_err(&failed)? {
                 break;
             }
-            to = directory.clone().join(format!("{}-{times}-{name}", self.shard_id));
+            to = directory.clone().join(format!("{}-{times}-{name}", self.id));
         }
         match self.object_store.inner.rename(from, &to).await {
             // Another process was faster.

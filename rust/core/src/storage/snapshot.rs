@@ -1,19 +1,23 @@
 //! One consistent view of all tiers, assembled in the only order that loses nothing.
 //!
-//! Memory first, then the shard manifest, the base table last: a generation sealed or merged in between
+//! For each shard memory first, then its manifest; the base table last: a generation sealed or merged in between
 //! is then seen twice rather than not at all, and two rules drop the second sight of it: generations
 //! that the base table already holds, and generations that memory still holds.
 
 use std::sync::Arc;
 
+use futures::{StreamExt, TryStreamExt};
 use lance::dataset::mem_wal::ShardSnapshot;
 use lance::dataset::mem_wal::scanner::InMemoryMemTables;
 use lance::dataset::mem_wal::write::BatchStore;
 use lance_context_spec::{Error, ReadMode, Result};
 use lance_index::mem_wal::ShardManifest;
+use uuid::Uuid;
 
 use super::Inner;
 use super::base::BaseView;
+use super::shard::Shard;
+use super::shards::CONCURRENT;
 use crate::clock;
 use crate::error::{fenced_by_peer, storage};
 
@@ -24,8 +28,22 @@ const ATTEMPTS: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub base: Arc<BaseView>,
-    pub shard: ShardSnapshot,
+    /// The shards that have rows which the base table lacks, ordered by id.
+    pub shards: Vec<Fresh>,
+}
+
+/// What a shard has that is not merged.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub generations: ShardSnapshot,
     pub memory: Option<Memory>,
+}
+
+/// A shard as it was before the base table was looked at.
+struct Seen {
+    shard_id: Uuid,
+    manifest: Arc<ShardManifest>,
+    memory: Option<InMemoryMemTables>,
 }
 
 /// What reading the WAL tail found.
@@ -45,33 +63,59 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Snapshot {
-    /// The same, deaf to what is added to the active memtable from here on: for reads of more than one step.
-    ///
-    /// Lance bounds all that it reads of a memtable by the batches in its store, its key index too.
+    /// The same, deaf to what is added to the active memtables from here on: for reads of more than one step.
     pub fn pinned(mut self) -> Result<Self> {
-        if let Some(Memory(memory)) = &mut self.memory {
-            let active = &mut memory.active;
-            let visible = active.index_store.visible_count().min(active.batch_store.len());
-            let batches = BatchStore::with_capacity(visible.max(1));
-            for batch in (0..visible).filter_map(|at| active.batch_store.get(at)) {
-                batches.append(batch.data.clone()).map_err(|_| Error::Internal {
-                    message: "a memtable's batches do not fit a store of their number".to_owned(),
-                    source: None,
-                })?;
+        for fresh in &mut self.shards {
+            if let Some(Memory(memory)) = &mut fresh.memory {
+                pin(memory)?;
             }
-            active.batch_store = Arc::new(batches);
         }
         Ok(self)
     }
+}
+
+/// Lance bounds all that it reads of a memtable by the batches in its store, its key index too.
+fn pin(memory: &mut InMemoryMemTables) -> Result<()> {
+    let active = &mut memory.active;
+    let visible = active.index_store.visible_count().min(active.batch_store.len());
+    let batches = BatchStore::with_capacity(visible.max(1));
+    for batch in (0..visible).filter_map(|at| active.batch_store.get(at)) {
+        batches.append(batch.data.clone()).map_err(|_| Error::Internal {
+            message: "a memtable's batches do not fit a store of their number".to_owned(),
+            source: None,
+        })?;
+    }
+    active.batch_store = Arc::new(batches);
+    Ok(())
 }
 
 impl Inner {
     /// A snapshot of what `read` may see.
     pub(super) async fn snapshot(&self, read: Option<ReadMode>) -> Result<Snapshot> {
         let read = read.unwrap_or(self.default_read);
+        let shards = self.shards.all().await?;
+        let looks = shards.into_iter().map(|shard| async move { self.look_at(&shard, read).await });
+        let seen: Vec<Option<Seen>> = futures::stream::iter(looks).buffered(CONCURRENT).try_collect().await?;
+        let base = self.base.latest().await?;
+        let shards = seen.into_iter().flatten().filter_map(|seen| seen.over(&base)).collect();
+        Ok(Snapshot { base, shards })
+    }
+
+    /// What `read` may see of a shard; `None` while nothing was ever written to it.
+    async fn look_at(&self, shard: &Shard, read: ReadMode) -> Result<Option<Seen>> {
         for attempt in 0..ATTEMPTS {
-            if let Some(snapshot) = self.try_snapshot(read).await? {
-                return Ok(snapshot);
+            let own = match read {
+                ReadMode::Latest if shard.id == self.shards.own().id => self.own_memory().await?,
+                _ => None,
+            };
+            let Some(manifest) = shard.manifest().await? else { return Ok(None) };
+            // Another writer's claim makes what this handle's own writer holds in memory stale.
+            let memory = match own.filter(|(epoch, _)| *epoch == manifest.writer_epoch) {
+                Some((_, memory)) => Tail::Rows(Some(memory)),
+                None => self.unsealed_tail(shard, read, &manifest).await?,
+            };
+            if let Tail::Rows(memory) = memory {
+                return Ok(Some(Seen { shard_id: shard.id, manifest, memory }));
             }
             clock::back_off(attempt).await;
         }
@@ -84,32 +128,11 @@ impl Inner {
         })
     }
 
-    /// `None`: the WAL moved under the read.
-    async fn try_snapshot(&self, read: ReadMode) -> Result<Option<Snapshot>> {
-        let own = match read {
-            ReadMode::Latest => self.own_memory().await?,
-            ReadMode::Sealed => None,
-        };
-        let Some(manifest) = self.shard.manifest().await? else {
-            return Ok(Some(self.with_base(None, None).await?));
-        };
-        // Another writer's claim makes what this handle's own writer holds in memory stale.
-        let own = own.filter(|(epoch, _)| *epoch == manifest.writer_epoch);
-        let memory = match own {
-            Some((_, memory)) => Some(memory),
-            None => match self.unsealed_tail(read, &manifest).await? {
-                Tail::Rows(memory) => memory,
-                Tail::Moved => return Ok(None),
-            },
-        };
-        Ok(Some(self.with_base(Some(&manifest), memory).await?))
-    }
-
     /// What `read` may see of the WAL behind `manifest`.
-    async fn unsealed_tail(&self, read: ReadMode, manifest: &ShardManifest) -> Result<Tail> {
+    async fn unsealed_tail(&self, shard: &Shard, read: ReadMode, manifest: &ShardManifest) -> Result<Tail> {
         let (cache, until) = match read {
-            ReadMode::Sealed => (&self.overlay, self.opened_at),
-            ReadMode::Latest => (&self.tail, u64::MAX),
+            ReadMode::Sealed => (&shard.overlay, shard.opened_at),
+            ReadMode::Latest => (&shard.tail, u64::MAX),
         };
         let after = manifest.replay_after_wal_entry_position;
         if until <= after {
@@ -118,9 +141,9 @@ impl Inner {
         }
         // Only the table's schema is asked of it, and that never changes.
         let view = self.base.seen()?;
-        let rows = cache.load(self, &view, manifest, until).await?;
+        let rows = cache.load(shard, self.kind, &view, manifest, until).await?;
         // A seal may have let the WAL be trimmed while it was read.
-        let unmoved = self.shard.manifest().await?.is_some_and(|m| m.replay_after_wal_entry_position == after);
+        let unmoved = shard.manifest().await?.is_some_and(|m| m.replay_after_wal_entry_position == after);
         Ok(if unmoved { Tail::Rows(rows) } else { Tail::Moved })
     }
 
@@ -132,19 +155,20 @@ impl Inner {
             Err(e) => Err(storage(self.store(), "read the memtable")(e)),
         }
     }
+}
 
-    async fn with_base(&self, manifest: Option<&ShardManifest>, memory: Option<InMemoryMemTables>) -> Result<Snapshot> {
-        let base = self.base.latest().await?;
-        let mut shard = ShardSnapshot::new(self.shard_id);
-        if let Some(manifest) = manifest {
-            let in_memory = memory.as_ref().map_or(u64::MAX, |m| m.active.generation);
-            shard = shard.with_current_generation(manifest.current_generation);
-            for sealed in &manifest.sstables {
-                if sealed.generation > base.merged && sealed.generation < in_memory {
-                    shard = shard.with_sstable(sealed.generation, sealed.path.clone());
-                }
+impl Seen {
+    /// What of it `base` lacks.
+    fn over(self, base: &BaseView) -> Option<Fresh> {
+        let (merged, manifest) = (base.merged(self.shard_id), self.manifest);
+        let in_memory = self.memory.as_ref().map_or(u64::MAX, |memory| memory.active.generation);
+        let mut generations = ShardSnapshot::new(self.shard_id).with_current_generation(manifest.current_generation);
+        for sealed in &manifest.sstables {
+            if sealed.generation > merged && sealed.generation < in_memory {
+                generations = generations.with_sstable(sealed.generation, sealed.path.clone());
             }
         }
-        Ok(Snapshot { base, shard, memory: memory.map(Memory) })
+        let has_rows = self.memory.is_some() || !generations.sstables.is_empty();
+        has_rows.then(|| Fresh { generations, memory: self.memory.map(Memory) })
     }
 }

@@ -5,17 +5,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use lance::dataset::mem_wal::scanner::{InMemoryMemTableRef, InMemoryMemTables};
-use lance::dataset::mem_wal::write::{BatchStore, IndexStore};
+use lance::dataset::mem_wal::write::{BatchStore, IndexStore, MemIndexSpec};
 use lance::dataset::mem_wal::{arrow_schema_with_field_ids, relax_non_pk_nullability, schema_with_tombstone};
 use lance_context_spec::{Error, Result};
 use lance_index::mem_wal::ShardManifest;
 use tokio::sync::Mutex;
 
-use super::Inner;
-use super::base::BaseView;
+use super::base::{BaseView, index_name};
+use super::scan::retyped;
+use super::shard::Shard;
+use super::{Kind, MAX_ADD_ROWS};
 
 /// Slots for batches beyond those first read, before the tail is rebuilt.
 const SPARE_BATCHES: usize = 1024;
@@ -26,7 +29,7 @@ pub(super) struct TailCache {
     kept: Mutex<Option<Tail>>,
 }
 
-struct Tail {
+pub(super) struct Tail {
     /// The manifest's replay position that the tail starts behind.
     after: u64,
     /// The next position to read.
@@ -51,7 +54,8 @@ impl TailCache {
     /// The rows behind `manifest`'s replay position, up to WAL position `until`; `None` if there are none.
     pub async fn load(
         &self,
-        inner: &Inner,
+        shard: &Shard,
+        kind: Kind,
         view: &BaseView,
         manifest: &ShardManifest,
         until: u64,
@@ -64,7 +68,7 @@ impl TailCache {
         let mut next = kept.as_ref().map_or(after + 1, |tail| tail.next);
         let mut read = Vec::new();
         while next <= until {
-            let Some(entry) = inner.shard.entry(next).await? else { break };
+            let Some(entry) = shard.entry(next).await? else { break };
             read.extend(entry.batches);
             next += 1;
         }
@@ -72,7 +76,7 @@ impl TailCache {
         if read.len() > room {
             let earlier = kept.take().map_or_else(Vec::new, |tail| tail.stored());
             read = earlier.into_iter().chain(read).collect();
-            *kept = Some(Tail::new(inner, view, after, read.len() + SPARE_BATCHES)?);
+            *kept = Some(Tail::new(kind, view, after, read.len() + SPARE_BATCHES)?);
         }
         let Some(tail) = kept.as_mut() else { return Ok(None) };
         tail.append(read)?;
@@ -82,12 +86,21 @@ impl TailCache {
 }
 
 impl Tail {
-    fn new(inner: &Inner, view: &BaseView, after: u64, capacity: usize) -> Result<Self> {
-        let key = inner.kind.key;
-        let table = view.dataset.schema();
-        let field = table.field(key).ok_or_else(|| internal(format!("the base table has no column `{key}`")))?;
-        let mut index = IndexStore::new();
-        index.enable_pk_index(&[(key.to_owned(), field.id)]);
+    /// `after` is the manifest's replay position that it starts behind; it takes so many batches.
+    pub fn new(kind: Kind, view: &BaseView, after: u64, capacity: usize) -> Result<Self> {
+        let (key, table) = (kind.key, view.dataset.schema());
+        let field_id = |column: &str| {
+            let field = table.field(column).map(|field| field.id);
+            field.ok_or_else(|| internal(format!("the base table has no column `{column}`")))
+        };
+        let lookups = kind.lookups.iter().map(|column| {
+            let spec = MemIndexSpec::btree(index_name(column), field_id(column)?, *column);
+            Ok(spec)
+        });
+        let lookups = lookups.collect::<Result<Vec<_>>>()?;
+        let index = IndexStore::from_specs(&lookups, table, MAX_ADD_ROWS, capacity);
+        let mut index = index.map_err(|e| internal(format!("the tail cannot be indexed: {e}")))?;
+        index.enable_pk_index(&[(key.to_owned(), field_id(key)?)]);
         let stored = schema_with_tombstone(&arrow_schema_with_field_ids(table));
         Ok(Self {
             after,
@@ -102,11 +115,20 @@ impl Tail {
         (0..self.batches.len()).filter_map(|i| self.batches.get(i).map(|b| b.data.clone())).collect()
     }
 
+    /// Appends rows with the table's own columns.
+    pub fn append_rows(&mut self, rows: RecordBatch) -> Result<()> {
+        let alive: ArrayRef = Arc::new(BooleanArray::from(vec![false; rows.num_rows()]));
+        let columns = rows.columns().iter().cloned().chain([alive]).collect();
+        let batch = typed(&self.schema, columns)
+            .map_err(|e| internal(format!("rows have another schema than the table: {e}")))?;
+        self.append(vec![batch])
+    }
+
     fn append(&mut self, read: Vec<RecordBatch>) -> Result<()> {
         let first = self.batches.len();
         for batch in read {
             // The entry's schema differs from the table's in metadata alone.
-            let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())
+            let batch = typed(&self.schema, batch.columns().to_vec())
                 .map_err(|e| internal(format!("a WAL entry has another schema than the table: {e}")))?;
             self.batches.append(batch).map_err(|_| internal("the tail is full".to_owned()))?;
         }
@@ -115,7 +137,7 @@ impl Tail {
     }
 
     /// The generation must be above every sealed one: the one that the next seal will get.
-    fn memtables(&self, generation: u64) -> InMemoryMemTables {
+    pub fn memtables(&self, generation: u64) -> InMemoryMemTables {
         InMemoryMemTables {
             active: InMemoryMemTableRef {
                 batch_store: Arc::clone(&self.batches),
@@ -130,4 +152,10 @@ impl Tail {
 
 fn internal(message: String) -> Error {
     Error::Internal { message, source: None }
+}
+
+/// `columns` as a batch of `schema`, which may differ from them in metadata.
+fn typed(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, ArrowError> {
+    let retyped = columns.iter().zip(schema.fields()).map(|(column, field)| retyped(column, field.data_type()));
+    RecordBatch::try_new(Arc::clone(schema), retyped.collect::<Result<_, _>>()?)
 }

@@ -15,18 +15,24 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use lance::dataset::mem_wal::{DatasetMemWalExt, ShardWriter, ShardWriterConfig};
+use lance::dataset::mem_wal::ShardWriter;
 use lance_context_spec::{Error, Result};
 use tokio::sync::{mpsc, oneshot};
 
+use super::claim::Unclaimed;
 use super::edit::Edit;
+use super::plan::{Outcome, Plan, Plans};
+use super::shards::Ownership;
 use super::steps::Step;
-use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, maintain};
-use crate::error::{fenced_by_peer, lost_claim, replicate, storage};
+use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, claim, maintain};
+use crate::error::{fenced_by_peer, replicate, storage};
 use crate::{clock, task};
 
 /// Adds that may wait for the task before callers wait for a place.
 const QUEUE: usize = 1024;
+
+/// So many plans share one write at most: the first of them waits for the last.
+const GROUP_PLANS: usize = 256;
 
 /// Batches smaller than this in sum are copied into one; larger ones are handed on as they are.
 const CONCAT_BYTES: usize = 4 << 20;
@@ -43,18 +49,15 @@ pub(super) const MEMTABLE_BATCHES: usize = 2 * SEAL_BATCHES;
 /// Fences answered by a new claim before the caller gets the error.
 const CLAIM_ATTEMPTS: u32 = 12;
 
-/// How long to wait for a writer that is let go of.
-const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// How long a background seal that failed waits before the next attempt.
 const SEAL_RETRY: Duration = Duration::from_secs(5);
 
 type Reply<T = ()> = oneshot::Sender<Result<T>>;
 
-#[derive(Debug)]
 pub(super) enum Command {
     Add(RecordBatch, Reply),
     Edit(Edit, Reply<usize>),
+    Append(Arc<dyn Plan>, Reply<Outcome>),
     Flush(Reply),
     /// Drop merged generations, up to this one, from the shard manifest.
     Trim(u64, Reply),
@@ -89,6 +92,7 @@ impl Payload {
 enum Source {
     Rows(Payload),
     Edit(Arc<Edit>),
+    Plans(Arc<Plans>),
 }
 
 impl Source {
@@ -96,6 +100,7 @@ impl Source {
         match self {
             Self::Rows(payload) => Ok(payload.clone()),
             Self::Edit(edit) => edit.plan(inner).await,
+            Self::Plans(plans) => plans.payload(inner).await,
         }
     }
 }
@@ -110,7 +115,7 @@ pub(super) struct Writer {
 /// The open lance writer, as reads see it.
 #[derive(Default)]
 pub(super) struct Resident {
-    writer: RwLock<Option<Arc<ShardWriter>>>,
+    writer: RwLock<Option<(Arc<ShardWriter>, Ownership)>>,
     unsealed_rows: AtomicU64,
 }
 
@@ -124,14 +129,14 @@ impl std::fmt::Debug for Resident {
 impl Resident {
     /// The open writer, if this handle has one.
     pub fn writer(&self) -> Option<Arc<ShardWriter>> {
-        self.writer.read().ok()?.clone()
+        self.writer.read().ok()?.as_ref().map(|(writer, _)| Arc::clone(writer))
     }
 
     pub fn unsealed_rows(&self) -> u64 {
         self.unsealed_rows.load(Ordering::Acquire)
     }
 
-    fn replace(&self, writer: Option<Arc<ShardWriter>>) {
+    fn replace(&self, writer: Option<(Arc<ShardWriter>, Ownership)>) {
         if let Ok(mut slot) = self.writer.write() {
             *slot = writer;
         }
@@ -169,6 +174,10 @@ impl Writer {
     /// Returns how many rows were written or deleted.
     pub async fn edit(&self, edit: Edit) -> Result<usize> {
         self.ask(|reply| Command::Edit(edit, reply)).await
+    }
+
+    pub async fn append(&self, plan: Arc<dyn Plan>) -> Result<Outcome> {
+        self.ask(|reply| Command::Append(plan, reply)).await
     }
 
     pub async fn flush(&self) -> Result<()> {
@@ -212,13 +221,6 @@ enum Next {
     End,
 }
 
-/// Why a claim came to nothing.
-enum Unclaimed {
-    /// Another writer was faster; claim again.
-    Lost,
-    Failed(Error),
-}
-
 /// The task's own state: what the active memtable holds.
 struct Lane {
     inner: Arc<Inner>,
@@ -257,6 +259,11 @@ impl Lane {
                     self.add(group).await;
                 }
                 Command::Edit(edit, reply) => answer(reply, self.edit(edit).await),
+                Command::Append(plan, reply) => {
+                    let mut group = vec![(plan, reply)];
+                    carried = gather_plans(&mut queue, &mut group);
+                    self.append(group).await;
+                }
                 Command::Flush(reply) => answer(reply, self.flush().await),
                 Command::Trim(merged, reply) => answer(reply, self.trim(merged).await),
                 Command::Close(reply) => {
@@ -338,6 +345,36 @@ impl Lane {
         Ok(count)
     }
 
+    /// Writes what the plans of a group come to, in as few WAL entries as it takes, and tells every caller.
+    async fn append(&mut self, mut group: Vec<(Arc<dyn Plan>, Reply<Outcome>)>) {
+        while !group.is_empty() {
+            let plans = Arc::new(Plans::new(group.iter().map(|(plan, _)| Arc::clone(plan)).collect()));
+            let written = self.write(&Source::Plans(Arc::clone(&plans))).await.map(drop);
+            let written = self.seal_added(written).await;
+            let results = plans.take_results();
+            match written {
+                Ok(()) if results.is_empty() => return,
+                Ok(()) => {
+                    let told: Vec<_> = group.drain(..results.len().min(group.len())).zip(results).collect();
+                    let told: Vec<_> = told
+                        .into_iter()
+                        .map(|((plan, reply), result)| (reply, result.map(|outcome| plan.written(outcome))))
+                        .collect();
+                    for (reply, result) in told {
+                        answer(reply, result);
+                    }
+                }
+                // A plan can also have failed because of rows that were to be written with it.
+                Err(error) => {
+                    let failed = if results.is_empty() { group.len() } else { results.len() };
+                    for (_, reply) in group.drain(..failed.min(group.len())) {
+                        answer(reply, Err(replicate(&error)));
+                    }
+                }
+            }
+        }
+    }
+
     async fn seal_added(&mut self, outcome: Result<()>) -> Result<()> {
         if outcome.is_ok() && self.inner.meta.seal_on_add { self.flush().await } else { outcome }
     }
@@ -408,7 +445,7 @@ impl Lane {
         if now.saturating_sub(self.owned_at) < self.inner.meta.gc_grace / 2 {
             return Ok(true);
         }
-        let owner = self.inner.shard.manifest().await?.map_or(0, |manifest| manifest.writer_epoch);
+        let owner = self.inner.shards.own().manifest().await?.map_or(0, |manifest| manifest.writer_epoch);
         if owner == writer.epoch() {
             self.owned_at = now;
         }
@@ -419,7 +456,7 @@ impl Lane {
     /// the fence that it found when it looked again, with the entry written all the same.
     async fn landed(&self, writer: &ShardWriter) -> Result<Landed> {
         let position = writer.wal_stats().next_wal_entry_position;
-        match self.inner.shard.entry(position).await? {
+        match self.inner.shards.own().entry(position).await? {
             Some(entry) if !entry.batches.is_empty() && entry.writer_epoch == writer.epoch() => {
                 let kept = self.precedes_claim(writer, position + 1).await?;
                 Ok(if kept { Landed::BeforeClaim } else { Landed::Unknown })
@@ -427,7 +464,7 @@ impl Lane {
             Some(_) => Ok(Landed::No),
             None => {
                 // Whatever lay before the replay position may be collected, this entry too.
-                let sealed = self.inner.shard.manifest().await?.map_or(0, |m| m.replay_after_wal_entry_position);
+                let sealed = self.inner.shards.own().manifest().await?.map_or(0, |m| m.replay_after_wal_entry_position);
                 Ok(if position <= sealed { Landed::Unknown } else { Landed::No })
             }
         }
@@ -440,7 +477,7 @@ impl Lane {
     /// came before it. A put that came later, into a slot freed by collection, has no such neighbour.
     async fn precedes_claim(&self, writer: &ShardWriter, behind: u64) -> Result<bool> {
         for attempt in 0..CLAIM_ATTEMPTS {
-            if let Some(entry) = self.inner.shard.entry(behind).await? {
+            if let Some(entry) = self.inner.shards.own().entry(behind).await? {
                 return Ok(entry.batches.is_empty() && entry.writer_epoch == writer.epoch() + 1);
             }
             clock::back_off(attempt).await;
@@ -495,47 +532,21 @@ impl Lane {
     }
 
     async fn claim(&mut self) -> Result<Arc<ShardWriter>, Unclaimed> {
-        let store = self.inner.store().to_owned();
-        let unclaimed = |operation| {
-            let failed = storage(&store, operation);
-            move |e: lance::Error| if lost_claim(&e) { Unclaimed::Lost } else { Unclaimed::Failed(failed(e)) }
-        };
-        self.quarantine().await.map_err(Unclaimed::Failed)?;
-        self.inner.before(Step::Claim).await;
+        let inner = Arc::clone(&self.inner);
+        let failed = |operation| claim::unclaimed(inner.store(), operation);
         let claimed_at = clock::since_boot();
-        let loading = self.inner.log_access.builder().load();
-        let dataset = Box::pin(loading).await.map_err(unclaimed("claim"))?;
-        let opening = dataset.mem_wal_writer(self.inner.shard_id, self.config());
-        let writer = Arc::new(Box::pin(opening).await.map_err(unclaimed("claim"))?);
+        let writer = claim::claim(&inner, inner.shards.own()).await?;
         self.owned_at = claimed_at;
-        self.inner.resident.replace(Some(Arc::clone(&writer)));
-        maintain::start(&self.inner, &self.commands);
-        let memory = writer.in_memory_memtable_refs().await.map_err(unclaimed("claim"))?;
-        let replayed = &memory.active.batch_store;
-        if !replayed.is_empty() {
-            self.grow(replayed.total_rows(), replayed.len(), replayed.row_bytes());
-            self.inner.before(Step::SealReplayed).await;
-            self.try_seal().await.map_err(unclaimed("seal"))?;
+        let owned = Ownership::of(&inner.location.lance_uri, inner.shards.own().id);
+        inner.resident.replace(Some((Arc::clone(&writer), owned)));
+        maintain::start(&inner, &self.commands);
+        if let Some(replayed) = claim::replayed(&writer).await.map_err(failed("claim"))? {
+            self.grow(replayed.rows, replayed.batches, replayed.bytes);
+            inner.before(Step::SealReplayed).await;
+            self.try_seal().await.map_err(failed("seal"))?;
             self.reset();
         }
         Ok(writer)
-    }
-
-    /// Puts a torn last entry aside, without which lance can claim nothing.
-    async fn quarantine(&self) -> Result<()> {
-        let Some(torn) = self.inner.shard.torn_end().await? else { return Ok(()) };
-        self.inner.before(Step::Quarantine).await;
-        self.inner.shard.quarantine(torn).await
-    }
-
-    fn config(&self) -> ShardWriterConfig {
-        ShardWriterConfig::new(self.inner.shard_id)
-            .with_max_wal_buffer_size(1)
-            .with_max_memtable_rows(self.inner.meta.memtable_rows)
-            .with_max_memtable_batches(self.inner.meta.memtable_batches)
-            .with_max_memtable_size(4 << 30)
-            .with_max_unflushed_memtable_bytes(16 << 30)
-            .with_stats_log_interval(None)
     }
 
     /// Seals what this or a dead writer left durable. Claims only if there is something to seal.
@@ -543,7 +554,7 @@ impl Lane {
     /// A stalled writer can find its seal committed after another one took the shard and its files were collected;
     /// so a seal counts only if the shard is still known to be this writer's.
     async fn flush(&mut self) -> Result<()> {
-        if self.inner.resident.writer().is_none() && !self.inner.has_unsealed_rows().await? {
+        if self.inner.resident.writer().is_none() && !self.inner.shards.own().has_unsealed_rows().await? {
             return Ok(());
         }
         for attempt in 0..CLAIM_ATTEMPTS {
@@ -551,7 +562,7 @@ impl Lane {
             match self.try_seal().await {
                 Ok(()) if !self.owns(&writer).await? => {
                     self.discard().await;
-                    if !self.inner.has_unsealed_rows().await? {
+                    if !self.inner.shards.own().has_unsealed_rows().await? {
                         return Ok(());
                     }
                 }
@@ -559,7 +570,7 @@ impl Lane {
                 Err(e) if fenced_by_peer(&e) => {
                     self.discard().await;
                     clock::back_off(attempt).await;
-                    if !self.inner.has_unsealed_rows().await? {
+                    if !self.inner.shards.own().has_unsealed_rows().await? {
                         return Ok(());
                     }
                 }
@@ -572,12 +583,7 @@ impl Lane {
     async fn try_seal(&mut self) -> lance::Result<()> {
         let Some(writer) = self.inner.resident.writer() else { return Ok(()) };
         self.inner.before(Step::Seal).await;
-        let freeze = async { Box::pin(writer.force_freeze_active()).await?.wait().await };
-        let limit = self.inner.location.seal_timeout;
-        match tokio::time::timeout(limit, freeze).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(lance::Error::io(format!("not sealed within {limit:?}"))),
-        }
+        claim::seal(&self.inner, &writer).await
     }
 
     /// A failed seal poisons the lance writer: the next write claims anew and replays the WAL.
@@ -597,17 +603,8 @@ impl Lane {
 
     async fn trim(&mut self, merged: u64) -> Result<()> {
         let writer = self.writer().await?;
-        let trimmed = writer
-            .manifest_store()
-            .commit_update(writer.epoch(), |current| {
-                let mut next = current.clone();
-                next.version = current.next_version();
-                next.sstables.retain(|sealed| sealed.generation > merged);
-                next
-            })
-            .await;
-        match trimmed {
-            Ok(_) => Ok(()),
+        match claim::trim(&writer, merged).await {
+            Ok(()) => Ok(()),
             // The other writer trims at its own next merge.
             Err(e) if fenced_by_peer(&e) => {
                 self.discard().await;
@@ -638,32 +635,9 @@ impl Lane {
     async fn discard(&mut self) {
         if let Some(writer) = self.inner.resident.writer() {
             self.inner.resident.replace(None);
-            // An abort waits for I/O in flight, which may be what hangs; the writer ends when that does.
-            match tokio::time::timeout(ABORT_TIMEOUT, writer.abort()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(store = %self.inner.store(), %error, "a writer did not end cleanly"),
-                Err(_) => {
-                    tracing::warn!(store = %self.inner.store(), "a writer hangs in storage and is left to itself")
-                }
-            }
+            claim::release(&self.inner, &writer).await;
         }
         self.reset();
-    }
-}
-
-impl Inner {
-    /// Whether the WAL holds rows behind what is sealed. Claims nothing.
-    pub(super) async fn has_unsealed_rows(&self) -> Result<bool> {
-        let Some(manifest) = self.shard.manifest().await? else { return Ok(false) };
-        let mut position = manifest.replay_after_wal_entry_position + 1;
-        while let Some(entry) = self.shard.entry(position).await? {
-            if !entry.batches.is_empty() {
-                return Ok(true);
-            }
-            position += 1;
-        }
-        // What cannot be decoded is something to see to: a claim puts it aside, or says that it cannot.
-        self.shard.has_entry(position).await
     }
 }
 
@@ -697,7 +671,23 @@ fn gather(queue: &mut mpsc::Receiver<Command>, group: &mut Vec<(RecordBatch, Rep
     None
 }
 
-fn coalesce(group: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+/// Takes the plans that already wait; returns the first other command.
+fn gather_plans(
+    queue: &mut mpsc::Receiver<Command>,
+    group: &mut Vec<(Arc<dyn Plan>, Reply<Outcome>)>,
+) -> Option<Command> {
+    while group.len() < GROUP_PLANS {
+        match queue.try_recv() {
+            Ok(Command::Append(plan, reply)) => group.push((plan, reply)),
+            Ok(command) => return Some(command),
+            Err(_) => break,
+        }
+    }
+    None
+}
+
+/// `group` as one batch where that costs little.
+pub(super) fn coalesce(group: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
     let bytes: usize = group.iter().map(RecordBatch::get_array_memory_size).sum();
     let Some(first) = group.first() else { return Ok(Vec::new()) };
     if group.len() == 1 || bytes > CONCAT_BYTES {

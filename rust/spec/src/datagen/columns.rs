@@ -37,6 +37,16 @@ pub const EVENT_KEYS: [&str; 30] = [
     "schema_version",
 ];
 
+/// The keys of a position as people write and read it.
+pub const POSITION_KEYS: [&str; 6] =
+    ["step_name", "step_kind", "step_index", "enclosing_step", "selector_step", "iteration"];
+
+/// The keys of a field write as people write it.
+pub const FIELD_WRITE_KEYS: [&str; 5] = ["field_name", "field_type", "value", "op", "codec_version"];
+
+/// The keys of a tagged value; a blob has the last three instead of `value`.
+pub const VALUE_KEYS: [&str; 5] = ["kind", "value", "bytes", "size", "checksum"];
+
 /// The columns that an [`super::Outline`] is read from: one pass over these gives the overview.
 pub const OUTLINE_COLUMNS: [&str; 19] = [
     "event_id",

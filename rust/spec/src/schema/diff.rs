@@ -4,7 +4,8 @@ use super::{ColumnSpec, SchemaSpec};
 
 /// Whether both mean the same.
 pub(super) fn equal(one: &SchemaSpec, other: &SchemaSpec) -> bool {
-    one.columns.len() == other.columns.len()
+    one.key == other.key
+        && one.columns.len() == other.columns.len()
         && one.columns.iter().all(|column| other.column(&column.name).is_some_and(|(_, same)| same == column))
 }
 
@@ -14,7 +15,9 @@ pub(super) fn describe(declared: &SchemaSpec, stored: &SchemaSpec) -> Option<Str
         declared.columns.iter().filter(|column| stored.column(&column.name).is_none()).map(with_shape).collect();
     let missing =
         stored.columns.iter().filter(|column| declared.column(&column.name).is_none()).map(with_shape).collect();
-    let changed = declared.columns.iter().filter_map(|column| change(column, stored)).collect();
+    let key =
+        (declared.key != stored.key).then(|| format!("the key (declared `{}`, stored `{}`)", declared.key, stored.key));
+    let changed = declared.columns.iter().filter_map(|column| change(column, stored)).chain(key).collect();
 
     let clauses: Vec<String> = [("added", added), ("missing", missing), ("changed", changed)]
         .into_iter()

@@ -9,13 +9,13 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{ColumnSpec, ColumnType, Fields, ID, Metric, VectorType};
+use super::{ColumnSpec, ColumnType, Fields, Metric, VectorType};
 use crate::error::{Error, Result};
 use crate::members::{Members, kind};
 use crate::validate;
 
 /// The columns of a declaration, in its order; the schema as a whole is not validated yet.
-pub(super) fn columns(json: &str) -> Result<Vec<ColumnSpec>> {
+pub(super) fn columns(json: &str, key: &str) -> Result<Vec<ColumnSpec>> {
     let invalid = |message| Error::InvalidSchema { message };
     let raw: &RawValue = serde_json::from_str(json).map_err(|e| invalid(format!("not valid JSON: {e}")))?;
     if kind(raw) != "an object" {
@@ -27,7 +27,7 @@ pub(super) fn columns(json: &str) -> Result<Vec<ColumnSpec>> {
         .iter()
         .map(|(name, declaration)| {
             validate::declared_once(name, &mut seen)?;
-            column(name, declaration)
+            column(name, declaration, key)
         })
         .collect()
 }
@@ -50,9 +50,9 @@ fn fields(column: &str, declaration: &RawValue) -> Result<Fields> {
     Ok(Fields(fields))
 }
 
-fn column(name: &str, declaration: &RawValue) -> Result<ColumnSpec> {
+fn column(name: &str, declaration: &RawValue, key: &str) -> Result<ColumnSpec> {
     let options = Options::read(name, declaration)?;
-    let nullable = options.flag("nullable", name != ID)?;
+    let nullable = options.flag("nullable", name != key)?;
     Ok(ColumnSpec { name: name.to_owned(), column_type: options.column_type()?, nullable })
 }
 

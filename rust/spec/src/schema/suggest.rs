@@ -5,7 +5,7 @@ const MAX_CHARS: usize = 255;
 
 /// The candidate nearest to `name`, if it is near enough to be a slip: about one edit in three
 /// characters, case and swapped neighbours counting little.
-pub(crate) fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();
     if length > MAX_CHARS {

@@ -63,6 +63,38 @@ fn shorthand_and_tagged_forms_mean_the_same() {
 }
 
 #[test]
+fn the_key_can_have_another_name() {
+    let json = r#"{"n":"int64","event_id":"string","id":"int64"}"#;
+    let schema = SchemaSpec::parse_keyed("event_id", json).unwrap();
+    assert_eq!(schema.key(), "event_id");
+    assert!(!schema.column("event_id").unwrap().1.nullable && schema.column("id").unwrap().1.nullable);
+    assert_eq!(schema.default_projection(), ["event_id", "n", "id"]);
+    let asked = ["id".to_owned(), "event_id".to_owned()];
+    assert_eq!(schema.resolve_projection(Some(&asked)).unwrap(), ["event_id", "id"]);
+    assert_eq!(schema.only(&asked).key(), "event_id");
+    let read = SchemaSpec::parse_keyed("event_id", &schema.to_json()).unwrap();
+    assert_eq!(read.diff(&schema), None);
+    for (json, said) in [
+        (r#"{"id":"string"}"#, "column `event_id` is missing; declare `\"event_id\": \"string\"`"),
+        (r#"{"Event_ID":"string"}"#, "`Event_ID` is spelled differently"),
+        (r#"{"event_id":"int64"}"#, "the key is always a plain `string`, not int64"),
+        (r#"{"event_id":{"type":"string","nullable":true}}"#, "the key cannot be nullable"),
+    ] {
+        let error = SchemaSpec::parse_keyed("event_id", json).unwrap_err();
+        assert_eq!(error.kind(), Kind::Schema);
+        assert_says(&error.to_string(), &[said]);
+    }
+}
+
+#[test]
+fn another_key_is_another_schema() {
+    let json = r#"{"id":{"type":"string","nullable":false},"event_id":{"type":"string","nullable":false}}"#;
+    let (one, other) = (parse(json), SchemaSpec::parse_keyed("event_id", json).unwrap());
+    assert!(one != other);
+    assert_eq!(one.diff(&other).unwrap(), "changed the key (declared `id`, stored `event_id`)");
+}
+
+#[test]
 fn options_are_read() {
     assert_eq!(column(r#"{"type":"string","large":true}"#).column_type, ColumnType::String { large: true });
     assert_eq!(column(r#"{"type":"timestamp","tz":null}"#).column_type, ColumnType::Timestamp { utc: false });

@@ -2,8 +2,8 @@
 
 use arrow::array::{
     BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, DurationSecondArray, Float16Array,
-    Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, LargeListArray, LargeStringArray, ListArray,
-    NullArray, StringArray, StringViewArray, StructArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+    Float64Array, Int8Array, Int32Array, Int64Array, LargeListArray, LargeStringArray, ListArray, NullArray,
+    StringArray, StringViewArray, StructArray, TimestampMicrosecondArray, TimestampMillisecondArray,
     TimestampNanosecondArray, TimestampSecondArray, UInt32Array,
 };
 use arrow::compute::cast;

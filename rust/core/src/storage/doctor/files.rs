@@ -22,7 +22,8 @@ use crate::error::storage;
 use crate::storage::create::is_vacant;
 use crate::storage::location::Access;
 use crate::storage::shard::Shard;
-use crate::storage::{Kind, Location, SESSION, only_shard};
+use crate::storage::shards::{default_shard, list as list_shards};
+use crate::storage::{Kind, Location, SESSION};
 
 /// Bytes of each of a look's own caches.
 const CACHE_BYTES: usize = 64 << 20;
@@ -32,12 +33,15 @@ pub(super) struct Files {
     pub store: String,
     /// The directory, for local stores.
     pub directory: Option<PathBuf>,
+    pub kind: Kind,
     pub key: &'static str,
-    pub kind: &'static str,
     pub access: Access,
     pub session: Arc<Session>,
     pub object_store: Arc<ObjectStore>,
     pub root: Path,
+    /// The store's shards that have a directory.
+    pub shard_ids: Vec<Uuid>,
+    /// The one that is looked at.
     pub shard_id: Uuid,
     pub shard: Shard,
 }
@@ -65,21 +69,59 @@ impl Files {
                 return Err(not_found());
             }
         }
-        let shard_id = only_shard();
+        let shard_id = default_shard();
+        let shard_ids = match list_shards(&object_store, &root).await {
+            Ok(ids) if kind.append_only => ids,
+            Ok(_) => vec![shard_id],
+            Err(e) => return Err(storage(&store, "list the shards")(lance::Error::from(e))),
+        };
         let shard = Shard::new(&store, Arc::clone(&object_store), root.clone(), shard_id);
         let directory = location.path.clone();
         Ok(Self {
             store,
             directory,
+            kind,
             key: kind.key,
-            kind: kind.name,
             access,
             session,
             object_store,
             root,
+            shard_ids,
             shard_id,
             shard,
         })
+    }
+
+    /// The same, looking at another shard.
+    pub fn at(&self, shard_id: Uuid) -> Self {
+        Self {
+            store: self.store.clone(),
+            directory: self.directory.clone(),
+            kind: self.kind,
+            key: self.key,
+            access: self.access.clone(),
+            session: Arc::clone(&self.session),
+            object_store: Arc::clone(&self.object_store),
+            root: self.root.clone(),
+            shard_ids: self.shard_ids.clone(),
+            shard_id,
+            shard: Shard::new(&self.store, Arc::clone(&self.object_store), self.root.clone(), shard_id),
+        }
+    }
+
+    /// `what` with the shard's name, where there can be several.
+    pub fn of_shard(&self, what: &str) -> String {
+        if self.kind.append_only { format!("{what} of shard {}", self.shard_id) } else { what.to_owned() }
+    }
+
+    /// Whether any shard has a manifest.
+    pub async fn have_manifests(&self) -> lance::Result<bool> {
+        for shard_id in &self.shard_ids {
+            if !self.at(*shard_id).shard.manifests.list_versions().await?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     pub fn builder(&self) -> DatasetBuilder {

@@ -32,12 +32,12 @@ const PAGES: &str = "page_data.lance";
 const KEYS: usize = 8192;
 
 pub(super) async fn check(files: &Files, table: &Table, manifest: &ShardManifest, exam: &mut Exam) {
-    let Some(merged) = table.merged else {
-        return exam.unchecked("generations", "the table does not say which are merged");
+    let Some(merged) = table.merged(files.shard_id) else {
+        return exam.unchecked(&files.of_shard("generations"), "the table does not say which are merged");
     };
     for sealed in manifest.sstables.iter().filter(|sealed| sealed.generation > merged) {
         let outcome = check_generation(files, table, sealed, exam).await;
-        exam.settle(&format!("generation {}", sealed.generation), outcome);
+        exam.settle(&files.of_shard(&format!("generation {}", sealed.generation)), outcome);
     }
 }
 
@@ -71,7 +71,8 @@ async fn check_generation(files: &Files, table: &Table, sealed: &SsTable, exam: 
     check_shape(files, table, sealed, &generation, exam);
     let present = files.row_files(&place).await?;
     if !check_files(files, &generation, &present, exam) {
-        exam.unchecked(&format!("keys of generation {}", sealed.generation), "files of it are missing");
+        let what = files.of_shard(&format!("keys of generation {}", sealed.generation));
+        exam.unchecked(&what, "files of it are missing");
         return Ok(());
     }
     check_keys(files, sealed, &generation, exam).await;
@@ -107,7 +108,7 @@ async fn check_keys(files: &Files, sealed: &SsTable, generation: &Dataset, exam:
             return exam.error(code::ROWS_UNREADABLE, place, message);
         }
     };
-    report_duplicates(exam, &format!("generation {}", sealed.generation), &rows);
+    report_duplicates(exam, &files.of_shard(&format!("generation {}", sealed.generation)), &rows);
     let wrong = match caught(indexed_keys(files, &sealed.path)).await {
         Ok(indexed) if indexed == rows.keys => return,
         Ok(indexed) => {
@@ -117,7 +118,7 @@ async fn check_keys(files: &Files, sealed: &SsTable, generation: &Dataset, exam:
         }
         Err(e) => format!("it cannot be read: {}", told(&e)),
     };
-    exam.plan.generation_keys.push(sealed.path.clone());
+    exam.plan.shard(files.shard_id).generation_keys.push(sealed.path.clone());
     let message = format!(
         "{wrong}, so that reads fail, show stale rows or hide rows; run `doctor` with `repair` to write it anew"
     );

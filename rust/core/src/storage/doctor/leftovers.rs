@@ -28,7 +28,7 @@ const HINT: &str = "version_hint.json";
 /// Superfluous files of the table that are looked at one by one; more are only counted.
 const CANDIDATES: usize = 1000;
 
-pub(super) async fn check(files: &Files, table: &Table, manifest: Option<&ShardManifest>, exam: &mut Exam) {
+pub(super) async fn check(files: &Files, table: &Table, exam: &mut Exam) {
     let outcome = check_quarantine(files, exam).await;
     exam.settle("what was put aside", outcome);
     let Some(meta) = &table.meta else {
@@ -37,22 +37,30 @@ pub(super) async fn check(files: &Files, table: &Table, manifest: Option<&ShardM
     let grace = meta.gc_grace;
     let outcome = check_table_files(files, table, grace, exam).await;
     exam.settle("superfluous files of the table", outcome);
-    let outcome = check_stray_files(files, grace, exam).await;
-    exam.settle("stray files", outcome);
     let outcome = check_staged_files(files, exam).await;
     exam.settle("staged files", outcome);
+}
+
+/// As [`check`], of one shard.
+pub(super) async fn check_shard(files: &Files, table: &Table, manifest: Option<&ShardManifest>, exam: &mut Exam) {
+    // That the metadata is damaged is said once, for the table.
+    let Some(meta) = &table.meta else { return };
+    let grace = meta.gc_grace;
+    let outcome = check_stray_files(files, grace, exam).await;
+    exam.settle(&files.of_shard("stray files"), outcome);
     let Some(manifest) = manifest else { return };
-    let Some(merged) = table.merged else {
-        return exam.unchecked("superfluous generations", "the table does not say which are merged");
+    let what = files.of_shard("superfluous generations");
+    let Some(merged) = table.merged(files.shard_id) else {
+        return exam.unchecked(&what, "the table does not say which are merged");
     };
     let before = match files.shard.manifest_before(grace).await {
         Ok(before) => before,
-        Err(e) => return exam.settle("superfluous generations", Err(e.into())),
+        Err(e) => return exam.settle(&what, Err(e.into())),
     };
     let outcome = check_generations(files, manifest, before.as_ref(), merged, grace, exam).await;
-    exam.settle("superfluous generations", outcome);
+    exam.settle(&what, outcome);
     let outcome = check_entries(files, manifest, before.as_ref(), exam).await;
-    exam.settle("superfluous WAL entries", outcome);
+    exam.settle(&files.of_shard("superfluous WAL entries"), outcome);
 }
 
 /// A warning for what is `old`, else a note.

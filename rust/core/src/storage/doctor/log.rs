@@ -15,7 +15,7 @@ use lance_index::mem_wal::ShardManifest;
 
 use super::files::Files;
 use super::table::Table;
-use super::{Exam, Floor, Stopped, caught, told};
+use super::{Exam, Floor, ShardPlan, Stopped, caught, told};
 use crate::storage::shard::Slot;
 
 /// A writer so many claims ahead of the manifest is none of this shard.
@@ -44,7 +44,7 @@ pub(super) async fn check(
 ) -> Result<(), Stopped> {
     let schema = table.map(|table| entry_schema(table, files.key));
     if schema.is_none() {
-        exam.unchecked("columns of WAL entries", "the table does not open");
+        exam.unchecked(&files.of_shard("columns of WAL entries"), "the table does not open");
     }
     let replayed = manifest.replay_after_wal_entry_position;
     let positions = positions(files).await?;
@@ -77,7 +77,7 @@ pub(super) async fn check(
         );
         exam.error(code::WAL_CUT, wal_name(files), message);
     }
-    plan(replayed, end, seen, manifest.writer_epoch, &tail, exam);
+    plan(replayed, end, seen, manifest.writer_epoch, &tail, exam.plan.shard(files.shard_id));
     Ok(())
 }
 
@@ -165,7 +165,7 @@ fn check_order(files: &Files, manifest: &ShardManifest, tail: &BTreeMap<u64, Fou
             );
             exam.error(code::WAL_ORDER, entry_name(files, *position), message);
             if *epoch - manifest.writer_epoch <= CLAIMS {
-                exam.plan.floor.get_or_insert_with(Floor::default).epoch = *epoch;
+                exam.plan.shard(files.shard_id).floor.get_or_insert_with(Floor::default).epoch = *epoch;
             }
         }
     }
@@ -232,7 +232,7 @@ fn check_holes(files: &Files, replayed: u64, tail: &BTreeMap<u64, Found>, exam: 
 ///
 /// An entry that cannot be read may be whole, and a file far behind the others may be none of the log: then nothing is
 /// done.
-fn plan(replayed: u64, end: u64, seen: u64, epoch: u64, tail: &BTreeMap<u64, Found>, exam: &mut Exam) {
+fn plan(replayed: u64, end: u64, seen: u64, epoch: u64, tail: &BTreeMap<u64, Found>, plan: &mut ShardPlan) {
     let (mut torn, mut fill, mut next) = (Vec::new(), Vec::new(), replayed + 1);
     for (position, found) in tail {
         match found {
@@ -252,6 +252,6 @@ fn plan(replayed: u64, end: u64, seen: u64, epoch: u64, tail: &BTreeMap<u64, Fou
         return;
     }
     fill.extend((from..=seen).map(|free| (free, epoch)));
-    exam.plan.torn = torn;
-    exam.plan.fill = fill;
+    plan.torn = torn;
+    plan.fill = fill;
 }

@@ -6,6 +6,7 @@ use lance::dataset::mem_wal::util::{manifest_filename, shard_base_path};
 use lance_context_spec::doctor::code;
 use lance_index::mem_wal::{ShardManifest, ShardStatus};
 use object_store::path::Path;
+use uuid::Uuid;
 
 use super::files::Files;
 use super::table::Table;
@@ -33,20 +34,18 @@ impl Newest {
 }
 
 pub(super) async fn check(files: &Files, table: Option<&Table>, exam: &mut Exam) -> Newest {
-    let merged = table.and_then(|table| table.merged);
+    let merged = table.and_then(|table| table.merged(files.shard_id));
     let newest = match check_manifests(files, merged, exam).await {
         Ok(newest) => newest,
         Err(stopped) => {
-            exam.settle("the shard manifests", Err(stopped));
+            exam.settle(&files.of_shard("the shard manifests"), Err(stopped));
             return Newest::Unreadable(None);
         }
     };
-    let outcome = check_other_shards(files, exam).await;
-    exam.settle("other shards", outcome);
     if let (Newest::Nothing, Some(merged)) = (&newest, merged)
         && merged > 0
     {
-        report_mark_ahead(format!("_mem_wal/{}", files.shard_id), merged, 1, true, exam);
+        report_mark_ahead(files, format!("_mem_wal/{}", files.shard_id), merged, 1, true, exam);
     }
     if let Newest::Manifest(manifest) = &newest {
         if manifest.status != ShardStatus::Active {
@@ -56,7 +55,7 @@ pub(super) async fn check(files: &Files, table: Option<&Table>, exam: &mut Exam)
         }
         match merged {
             Some(merged) => check_accounts(files, manifest, merged, exam),
-            None => exam.unchecked("which generations are merged", "the table does not say"),
+            None => exam.unchecked(&files.of_shard("which generations are merged"), "the table does not say"),
         }
     }
     newest
@@ -126,7 +125,7 @@ async fn report_unreadable(
         _ => false,
     };
     let remedy = if replaceable {
-        exam.plan.manifest = Some(version);
+        exam.plan.shard(files.shard_id).manifest = Some(version);
         "run `doctor` with `repair` to go on from the manifest before it, which loses nothing"
     } else {
         "restore it from a backup"
@@ -169,21 +168,21 @@ fn check_accounts(files: &Files, manifest: &ShardManifest, merged: u64, exam: &m
         let subject = manifest_name(files, manifest.version);
         // What it lists may be other generations than those merged under the same numbers.
         let repairable = manifest.sstables.is_empty();
-        report_mark_ahead(subject, merged, manifest.current_generation, repairable, exam);
+        report_mark_ahead(files, subject, merged, manifest.current_generation, repairable, exam);
         return;
     }
     let listed: BTreeSet<u64> = manifest.sstables.iter().map(|sealed| sealed.generation).collect();
     for lost in (merged + 1..manifest.current_generation).filter(|generation| !listed.contains(generation)) {
         let message = "it was sealed, and is neither merged nor listed: its rows are not read; restore the shard's \
                        newest manifest from a backup";
-        exam.error(code::GENERATION_LOST, format!("generation {lost}"), message);
+        exam.error(code::GENERATION_LOST, files.of_shard(&format!("generation {lost}")), message);
     }
 }
 
 /// The shard's newest manifests are lost: it would give numbers to generations that readers take for merged ones.
-fn report_mark_ahead(subject: String, merged: u64, next: u64, repairable: bool, exam: &mut Exam) {
+fn report_mark_ahead(files: &Files, subject: String, merged: u64, next: u64, repairable: bool, exam: &mut Exam) {
     let remedy = if repairable {
-        exam.plan.floor = Some(Floor { generation: merged + 1, epoch: 0 });
+        exam.plan.shard(files.shard_id).floor = Some(Floor { generation: merged + 1, epoch: 0 });
         "or run `doctor` with `repair` to go on behind it"
     } else {
         "which alone tells what is merged"
@@ -196,15 +195,18 @@ fn report_mark_ahead(subject: String, merged: u64, next: u64, repairable: bool, 
 }
 
 /// There is no directory of a shard that this store does not have.
-async fn check_other_shards(files: &Files, exam: &mut Exam) -> Result<(), Stopped> {
+pub(super) async fn check_other_directories(files: &Files, exam: &mut Exam) -> Result<(), Stopped> {
     let root = files.root.clone().join("_mem_wal");
     let listing = match files.object_store.inner.list_with_delimiter(Some(&root)).await {
         Ok(listing) => listing,
         Err(object_store::Error::NotFound { .. }) => return Ok(()),
         Err(e) => return Err(e.into()),
     };
-    let own = files.shard_id.to_string();
-    for directory in listing.common_prefixes.iter().filter(|directory| directory.filename() != Some(own.as_str())) {
+    let is_own = |directory: &&Path| {
+        let shard_id = directory.filename().and_then(|name| Uuid::parse_str(name).ok());
+        shard_id.is_some_and(|shard_id| files.shard_ids.contains(&shard_id))
+    };
+    for directory in listing.common_prefixes.iter().filter(|directory| !is_own(directory)) {
         let message = "it is no shard of this store, and what is in it is not read; move it away if it is yours";
         exam.warning(code::UNKNOWN_SHARD, files.relative(directory), message);
     }

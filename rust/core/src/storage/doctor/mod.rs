@@ -14,13 +14,14 @@ mod repair;
 mod table;
 
 use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use lance_context_spec::doctor::code;
 use lance_context_spec::{DoctorReport, Error, Finding, OpenOptions, Result, Severity};
-use lance_index::mem_wal::ShardManifest;
 use object_store::path::Path;
+use uuid::Uuid;
 
 use super::{Kind, Location};
 use crate::error::strip_locations;
@@ -81,19 +82,11 @@ struct Exam {
 struct Plan {
     /// Whether the store syncs, so that a repair must too.
     fsync: bool,
-    /// Finish the creation: the key index, the write-ahead log.
+    /// Finish the creation: the indexes, the write-ahead log.
     complete: bool,
-    key_index: Option<IndexRepair>,
-    /// The newest shard manifest, to put aside in favour of the one before it.
-    manifest: Option<u64>,
-    /// The shard's next generation and writer epoch must be at least these.
-    floor: Option<Floor>,
-    /// WAL positions to put aside.
-    torn: Vec<u64>,
-    /// WAL positions to fill with an empty entry, each with the epoch to write it under.
-    fill: Vec<(u64, u64)>,
-    /// Generations whose own key index is to be written anew, by directory name.
-    generation_keys: Vec<String>,
+    /// By column.
+    indexes: BTreeMap<&'static str, IndexRepair>,
+    shards: BTreeMap<Uuid, ShardPlan>,
     /// Generation directories that nothing needs.
     generations: Vec<Path>,
     /// WAL entries that nothing needs.
@@ -104,6 +97,21 @@ struct Plan {
     deletions: Vec<Path>,
     /// Whether crashed writes left files behind.
     staged: bool,
+}
+
+/// What a repair will do to a shard.
+#[derive(Default)]
+struct ShardPlan {
+    /// The newest manifest, to put aside in favour of the one before it.
+    manifest: Option<u64>,
+    /// The next generation and writer epoch must be at least these.
+    floor: Option<Floor>,
+    /// WAL positions to put aside.
+    torn: Vec<u64>,
+    /// WAL positions to fill with an empty entry, each with the epoch to write it under.
+    fill: Vec<(u64, u64)>,
+    /// Generations whose own key index is to be written anew, by directory name.
+    generation_keys: Vec<String>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -120,6 +128,10 @@ enum IndexRepair {
 }
 
 impl Plan {
+    fn shard(&mut self, shard_id: Uuid) -> &mut ShardPlan {
+        self.shards.entry(shard_id).or_default()
+    }
+
     fn deletes(&self) -> bool {
         self.files
             || self.staged
@@ -254,42 +266,65 @@ async fn examine(location: &Location, kind: Kind, options: &OpenOptions) -> Resu
             Some(*table)
         }
     };
-    let newest = manifests::check(&files, table.as_ref(), &mut exam).await;
-    match &newest {
-        Newest::Nothing => check_shard(&files, table.as_ref(), None, &mut exam).await,
-        Newest::Manifest(manifest) => check_shard(&files, table.as_ref(), Some(manifest), &mut exam).await,
-        Newest::Unreadable(_) => exam.unchecked("generations and the WAL", "there is no readable shard manifest"),
+    let outcome = manifests::check_other_directories(&files, &mut exam).await;
+    exam.settle("other shards", outcome);
+    let mut shards: Vec<(Files, Newest)> = Vec::new();
+    for shard_id in shards_of(&files, table.as_ref()) {
+        let shard = files.at(shard_id);
+        let newest = manifests::check(&shard, table.as_ref(), &mut exam).await;
+        check_shard(&shard, table.as_ref(), &newest, &mut exam).await;
+        shards.push((shard, newest));
     }
-    let outcome = check_in_use(&files, table.as_ref(), &newest, &mut exam).await;
+    match &table {
+        Some(table) => leftovers::check(&files, table, &mut exam).await,
+        None => exam.unchecked("superfluous files", "the table does not open"),
+    }
+    let outcome = check_in_use(&shards, table.as_ref(), &mut exam).await;
     exam.settle("whether the store is in use", outcome);
     Ok(exam)
 }
 
+/// The shards that have a directory, and those that the table has merged something of.
+fn shards_of(files: &Files, table: Option<&Table>) -> BTreeSet<Uuid> {
+    let merged = table.and_then(|table| table.merged.as_ref()).into_iter().flat_map(|merged| merged.keys());
+    files.shard_ids.iter().chain(merged).copied().collect()
+}
+
 /// What the newest manifest refers to, and what nothing does.
-async fn check_shard(files: &Files, table: Option<&Table>, manifest: Option<&ShardManifest>, exam: &mut Exam) {
+async fn check_shard(files: &Files, table: Option<&Table>, newest: &Newest, exam: &mut Exam) {
+    let manifest = match newest {
+        Newest::Nothing => None,
+        Newest::Manifest(manifest) => Some(manifest.as_ref()),
+        Newest::Unreadable(_) => {
+            let what = files.of_shard("generations and the WAL");
+            return exam.unchecked(&what, "there is no readable shard manifest");
+        }
+    };
     match (table, manifest) {
         (Some(table), Some(manifest)) => generations::check(files, table, manifest, exam).await,
-        (None, Some(_)) => exam.unchecked("generations", "the table does not open"),
+        (None, Some(_)) => exam.unchecked(&files.of_shard("generations"), "the table does not open"),
         (_, None) => {}
     }
     if let Some(manifest) = manifest {
         let outcome = log::check(files, table, manifest, exam).await;
-        exam.settle("the WAL", outcome);
+        exam.settle(&files.of_shard("the WAL"), outcome);
     }
-    match table {
-        Some(table) => leftovers::check(files, table, manifest, exam).await,
-        None => exam.unchecked("superfluous files", "the table does not open"),
+    if let Some(table) = table {
+        leftovers::check_shard(files, table, manifest, exam).await;
     }
 }
 
 /// Says when the store moved on while it was looked at.
-async fn check_in_use(files: &Files, table: Option<&Table>, newest: &Newest, exam: &mut Exam) -> Result<(), Stopped> {
-    let shard = files.shard.manifests.list_versions().await?.last().copied();
+async fn check_in_use(shards: &[(Files, Newest)], table: Option<&Table>, exam: &mut Exam) -> Result<(), Stopped> {
+    let mut moved = false;
+    for (files, newest) in shards {
+        moved |= files.shard.manifests.list_versions().await?.last().copied() != newest.version();
+    }
     let version = match table {
         Some(table) => Some(table.dataset.latest_version_id().await?),
         None => None,
     };
-    if shard != newest.version() || version != table.map(|table| table.dataset.version().version) {
+    if moved || version != table.map(|table| table.dataset.version().version) {
         let message = "the store changed while it was looked at, and findings may be of the moment; \
                        run the doctor again when nobody writes";
         exam.note(code::IN_USE, "store", message);

@@ -29,8 +29,8 @@ use super::files::Files;
 use super::generations::key_index_store;
 use super::leftovers::unreferenced;
 use super::table::key_column;
-use super::{Exam, Floor, IndexRepair, Plan, Stopped, caught};
-use crate::storage::base::{BaseView, key_index_name};
+use super::{Exam, Floor, IndexRepair, Plan, ShardPlan, Stopped, caught};
+use crate::storage::base::{BaseView, index_name};
 use crate::storage::create::complete;
 use crate::storage::merge;
 use crate::storage::staging::remove_staged;
@@ -69,20 +69,27 @@ pub(super) async fn mend(location: &Location, kind: Kind, options: &OpenOptions,
     let plan = &exam.plan;
     let files = Files::open(location, kind, options, plan.fsync).await?;
     let mut steps = Steps::default();
-    if let Some(version) = plan.manifest {
-        steps.take("shard manifest", replace_manifest(&files, location, version)).await;
+    for (shard_id, plan) in &plan.shards {
+        mend_shard(&files.at(*shard_id), location, plan, &mut steps).await;
     }
-    if let Some(floor) = plan.floor {
-        steps.take("shard manifest", raise_manifest(&files, floor)).await;
-    }
-    steps.take("WAL", mend_log(&files, location, plan)).await;
-    for name in &plan.generation_keys {
-        steps.take(name, write_generation_keys(&files, name)).await;
-    }
-    if plan.complete || plan.key_index.is_some() {
-        steps.take("key index", mend_table(&files, location, kind, plan)).await;
+    if plan.complete || !plan.indexes.is_empty() {
+        steps.take("indexes", mend_table(&files, location, kind, plan)).await;
     }
     Ok(steps.failures)
+}
+
+async fn mend_shard(files: &Files, location: &Location, plan: &ShardPlan, steps: &mut Steps) {
+    let what = files.of_shard("manifest");
+    if let Some(version) = plan.manifest {
+        steps.take(&what, replace_manifest(files, location, version)).await;
+    }
+    if let Some(floor) = plan.floor {
+        steps.take(&what, raise_manifest(files, floor)).await;
+    }
+    steps.take(&files.of_shard("WAL"), mend_log(files, location, plan)).await;
+    for name in &plan.generation_keys {
+        steps.take(name, write_generation_keys(files, name)).await;
+    }
 }
 
 /// Puts the newest manifest aside and writes one that continues the one before it, as a claim does: no writer can then
@@ -124,7 +131,7 @@ async fn raise_manifest(files: &Files, floor: Floor) -> Result<(), Stopped> {
 }
 
 /// Puts torn entries aside and lays an empty one into every hole, so that a reader gets across.
-async fn mend_log(files: &Files, location: &Location, plan: &Plan) -> Result<(), Stopped> {
+async fn mend_log(files: &Files, location: &Location, plan: &ShardPlan) -> Result<(), Stopped> {
     for position in &plan.torn {
         location.before(Step::Quarantine).await;
         files.shard.quarantine(*position).await?;
@@ -181,24 +188,23 @@ async fn write_generation_keys(files: &Files, name: &str) -> Result<(), Stopped>
     Ok(())
 }
 
-/// Finishes the creation, or brings the key index up to the rows.
+/// Finishes the creation, or brings the indexes up to the rows.
 async fn mend_table(files: &Files, location: &Location, kind: Kind, plan: &Plan) -> Result<(), Stopped> {
     let mut dataset = load(files).await?;
     if plan.complete {
         complete(&mut dataset, location, kind).await?;
     }
-    match plan.key_index {
-        None => {}
-        Some(IndexRepair::Extend) => {
+    for (column, repair) in &plan.indexes {
+        if *repair == IndexRepair::Rebuild {
             location.before(Step::Index).await;
-            let view = BaseView::new(Arc::new(dataset), files.shard_id).await?;
-            merge::index(&view, files.key).await?;
+            let (name, params) = (index_name(column), ScalarIndexParams::default());
+            dataset.create_index(&[column], IndexType::BTree, Some(name), &params, true).await?;
         }
-        Some(IndexRepair::Rebuild) => {
-            location.before(Step::Index).await;
-            let (name, params) = (key_index_name(files.key), ScalarIndexParams::default());
-            dataset.create_index(&[files.key], IndexType::BTree, Some(name), &params, true).await?;
-        }
+    }
+    if plan.indexes.values().any(|repair| *repair == IndexRepair::Extend) {
+        location.before(Step::Index).await;
+        let view = BaseView::new(Arc::new(dataset), kind.indexed()).await?;
+        merge::index(&view, kind).await?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{FieldRef, Schema as ArrowSchema, UInt64Type};
+use datafusion::prelude::ident;
 use futures::TryStreamExt;
 use lance::Dataset;
 use lance::dataset::mem_wal::DatasetMemWalExt;
@@ -17,13 +18,14 @@ use lance_index::metrics::NoOpMetricsCollector;
 use lance_index::scalar::{SargableQuery, SearchResult};
 use object_store::ObjectMeta;
 use object_store::path::Path;
+use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::files::{Files, check_files, referenced};
 use super::{Exam, IndexRepair, Stopped, caught, told};
 use crate::codec::arrow_schema;
 use crate::error::vanished;
-use crate::storage::base::{BaseView, KeyIndex, key_index_name};
+use crate::storage::base::{BaseView, ColumnIndex, index_name};
 use crate::storage::meta::Meta;
 
 /// The newest version of the base table.
@@ -31,12 +33,19 @@ pub(super) struct Table {
     pub dataset: Arc<Dataset>,
     /// What the store persists about itself; `None` if that is damaged.
     pub meta: Option<Meta>,
-    /// The newest merged generation; `None` if the table lost its record of the log.
-    pub merged: Option<u64>,
+    /// The newest merged generation of each shard; `None` if the table lost its record of the log.
+    pub merged: Option<HashMap<Uuid, u64>>,
     /// The files of rows and of deletions on storage; `None` if they cannot be listed.
     pub present: Option<HashMap<Path, ObjectMeta>>,
     /// Those that any version refers to; `None` if some version cannot tell.
     pub referenced: Option<HashSet<Path>>,
+}
+
+impl Table {
+    /// The newest merged generation of a shard; `None` if the table lost its record of the log.
+    pub fn merged(&self, shard_id: Uuid) -> Option<u64> {
+        self.merged.as_ref().map(|merged| merged.get(&shard_id).copied().unwrap_or(0))
+    }
 }
 
 /// What is where the table should be.
@@ -57,13 +66,14 @@ pub(super) async fn open(files: &Files, exam: &mut Exam) -> Opened {
             return Opened::Unreadable;
         }
     };
-    let meta = match Meta::read(&files.store, &dataset.schema().metadata, &OpenOptions::default()) {
-        Ok(Some(meta)) if meta.kind == files.kind => Some(meta),
-        Ok(Some(meta)) => {
-            let message = format!("it is a `{}` store, and was looked at as a `{}` store", meta.kind, files.kind);
-            exam.error(code::NOT_A_STORE, "table", message);
-            return Opened::Foreign;
-        }
+    let entries = &dataset.schema().metadata;
+    if let Some(other) = Meta::kind_of(entries).filter(|stored| *stored != files.kind.name) {
+        let message = format!("it is a `{other}` store, and was looked at as a `{}` store", files.kind.name);
+        exam.error(code::NOT_A_STORE, "table", message);
+        return Opened::Foreign;
+    }
+    let meta = match Meta::read(&files.store, files.key, entries, &OpenOptions::default()) {
+        Ok(Some(meta)) => Some(meta),
         Ok(None) => {
             let message = "it is a Lance dataset without this package's metadata; open it with Lance";
             exam.error(code::NOT_A_STORE, "table", message);
@@ -96,7 +106,7 @@ pub(super) async fn check(files: &Files, table: &mut Table, exam: &mut Exam) {
     let outcome = check_versions(files, table, exam).await;
     exam.settle("older versions of the table", outcome);
     if !whole {
-        exam.unchecked("unique keys of the table, and its key index", "files of rows are missing");
+        exam.unchecked("unique keys of the table, and its indexes", "files of rows are missing");
         return;
     }
     let rows = match caught(live_rows(&table.dataset, files.key)).await {
@@ -104,13 +114,15 @@ pub(super) async fn check(files: &Files, table: &mut Table, exam: &mut Exam) {
         Err(e) => {
             let message = format!("the key column cannot be read: {}; restore the table from a backup", told(&e));
             exam.error(code::ROWS_UNREADABLE, "table", message);
-            exam.unchecked("unique keys of the table, and its key index", "its rows cannot be read");
+            exam.unchecked("unique keys of the table, and its indexes", "its rows cannot be read");
             return;
         }
     };
     report_duplicates(exam, "the table", &rows);
-    let outcome = check_key_index(files, table, &rows, exam).await;
-    exam.settle("the key index", outcome);
+    for column in files.kind.indexed() {
+        let outcome = check_index(files, table, column, &rows, exam).await;
+        exam.settle(&format!("the index on `{column}`"), outcome);
+    }
 }
 
 /// The table's columns are those of the persisted schema, and the key is marked as such.
@@ -146,8 +158,8 @@ pub(super) fn first_difference(wanted: &[FieldRef], found: &[FieldRef], nullabil
 /// The table knows that it has a log, and how much of it is merged.
 async fn check_log_record(files: &Files, table: &mut Table, exam: &mut Exam) -> Result<(), Stopped> {
     let Some(details) = table.dataset.mem_wal_index_details().await? else {
-        if files.shard.manifests.list_versions().await?.is_empty() {
-            table.merged = Some(0);
+        if !files.have_manifests().await? {
+            table.merged = Some(HashMap::new());
             exam.plan.complete = true;
             let message = "creation ended before the write-ahead log was set up; the next open completes it";
             exam.warning(code::CREATION_INCOMPLETE, "table", message);
@@ -158,8 +170,7 @@ async fn check_log_record(files: &Files, table: &mut Table, exam: &mut Exam) -> 
         }
         return Ok(());
     };
-    let mark = details.compacted_sstables.iter().find(|merged| merged.shard_id == files.shard_id);
-    table.merged = Some(mark.map_or(0, |merged| merged.generation));
+    table.merged = Some(details.compacted_sstables.iter().map(|mark| (mark.shard_id, mark.generation)).collect());
     Ok(())
 }
 
@@ -248,14 +259,20 @@ pub(super) fn report_duplicates(exam: &mut Exam, place: &str, rows: &Rows) {
     }
 }
 
-/// The key index is there, covers every file of rows, and finds every row.
-async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut Exam) -> Result<(), Stopped> {
-    let name = key_index_name(files.key);
+/// The index on a column is there, covers every file of rows, and finds every row.
+async fn check_index(
+    files: &Files,
+    table: &Table,
+    column: &'static str,
+    rows: &Rows,
+    exam: &mut Exam,
+) -> Result<(), Stopped> {
+    let name = index_name(column);
     let indices = table.dataset.load_indices().await?;
     let segments: Vec<_> = indices.iter().filter(|index| index.name == name).collect();
     if segments.is_empty() {
         exam.plan.complete = true;
-        let message = "there is none, so that reads by key read the whole table; the next open makes one";
+        let message = "there is none, so that reads by it read the whole table; the next open makes one";
         exam.warning(code::KEY_INDEX_MISSING, name, message);
         return Ok(());
     }
@@ -269,21 +286,21 @@ async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut E
         for file in segment.files.iter().flatten() {
             let path = directory.clone().join(file.path.as_str());
             if found.get(&path) != Some(&file.size_bytes) {
-                exam.plan.key_index = Some(IndexRepair::Rebuild);
-                let message = "a file of the key index is missing or has another size, so that reads by key fail; run \
+                exam.plan.indexes.insert(column, IndexRepair::Rebuild);
+                let message = "a file of the index is missing or has another size, so that reads by it fail; run \
                                `doctor` with `repair` to write the index anew";
                 exam.error(code::KEY_INDEX_DAMAGED, files.relative(&path), message);
             }
         }
     }
-    if exam.plan.key_index.is_some() {
+    if exam.plan.indexes.contains_key(column) {
         return Ok(());
     }
-    let view = BaseView::new(Arc::clone(&table.dataset), files.shard_id).await?;
-    let indexed = match caught(view.key_index(files.key)).await {
+    let view = BaseView::new(Arc::clone(&table.dataset), files.kind.indexed()).await?;
+    let indexed = match caught(view.index(column)).await {
         Ok(None) => {
-            exam.plan.key_index = Some(IndexRepair::Extend);
-            let message = "it does not cover every file of rows, so that reads by key are slower; the next merge or \
+            exam.plan.indexes.insert(column, IndexRepair::Extend);
+            let message = "it does not cover every file of rows, so that reads by it are slower; the next merge or \
                            `doctor` with `repair` completes it";
             exam.warning(code::KEY_INDEX_BEHIND, name, message);
             return Ok(());
@@ -293,21 +310,37 @@ async fn check_key_index(files: &Files, table: &Table, rows: &Rows, exam: &mut E
     };
     let broken = match indexed {
         Ok(indexed) => {
-            let missing = rows.addresses.iter().filter(|address| !indexed.contains(address)).count();
-            (missing > 0).then(|| format!("it misses {missing} of {} rows", rows.addresses.len()))
+            let looked_up = if column == files.key { Vec::new() } else { addresses_of(&table.dataset, column).await? };
+            let wanted = if column == files.key { &rows.addresses } else { &looked_up };
+            let missing = wanted.iter().filter(|address| !indexed.contains(address)).count();
+            (missing > 0).then(|| format!("it misses {missing} of {} rows", wanted.len()))
         }
         Err(e) => Some(format!("it cannot be read: {}", told(&e))),
     };
     if let Some(broken) = broken {
-        exam.plan.key_index = Some(IndexRepair::Rebuild);
+        exam.plan.indexes.insert(column, IndexRepair::Rebuild);
         let message =
-            format!("{broken}, so that reads by key fail or miss rows; run `doctor` with `repair` to write it anew");
+            format!("{broken}, so that reads by it fail or miss rows; run `doctor` with `repair` to write it anew");
         exam.error(code::KEY_INDEX_DAMAGED, name, message);
     }
     Ok(())
 }
 
-async fn indexed_addresses(index: &KeyIndex) -> lance::Result<HashSet<u64>> {
+/// The addresses of the rows that have a value in `column`: an index lists no others.
+async fn addresses_of(dataset: &Dataset, column: &str) -> lance::Result<Vec<u64>> {
+    let mut scan = dataset.scan();
+    scan.project(&[column])?.with_row_address().filter_expr(ident(column).is_not_null()).use_scalar_index(false);
+    let mut stream = scan.try_into_stream().await?;
+    let mut found = Vec::new();
+    while let Some(batch) = stream.try_next().await? {
+        let addresses = batch.column_by_name(ROW_ADDR).and_then(|c| c.as_primitive_opt::<UInt64Type>());
+        let addresses = addresses.ok_or_else(|| lance::Error::internal("a scan gave no row addresses"))?;
+        found.extend(addresses.values().iter().copied());
+    }
+    Ok(found)
+}
+
+async fn indexed_addresses(index: &ColumnIndex) -> lance::Result<HashSet<u64>> {
     let everything = SargableQuery::Range(Bound::Unbounded, Bound::Unbounded);
     let mut addresses = HashSet::new();
     for segment in &index.segments {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::columns::{EVENT_KEYS, OUTLINE_COLUMNS, columns};
+use super::super::columns::{EVENT_KEYS, FIELD_WRITE_KEYS, OUTLINE_COLUMNS, POSITION_KEYS, columns};
 use super::super::testing::{foreign, garbage, leaf, set};
 use super::super::{Cell, Event, EventType, FieldWrite, ItemId, Outline, StepKind, StepPosition};
 use super::{DamagedEvent, Stored};
@@ -100,6 +100,8 @@ fn columns_and_keys_name_the_same_things() {
         assert_eq!(EVENT_KEYS.contains(&column.as_str()), !column.starts_with("value_"), "{column}");
     }
     assert_eq!(columns.len(), EVENT_KEYS.len() - 1 + 9);
+    assert!(POSITION_KEYS.iter().all(|key| EVENT_KEYS.contains(key)));
+    assert!(FIELD_WRITE_KEYS.iter().all(|key| *key == "op" || EVENT_KEYS.contains(key)));
     assert!(OUTLINE_COLUMNS.iter().all(|name| columns.iter().any(|column| column == name)));
 }
 

@@ -1,0 +1,264 @@
+//! Questions to the log: one item through the index on its id, all items in one pass.
+
+use std::collections::HashMap;
+
+use arrow::array::RecordBatch;
+use lance_context_spec::datagen::{
+    Cell, Event, Failure, FoldState, FoldedItem, ItemId, ItemSummary, ItemTree, OUTLINE_COLUMNS, Overview,
+    OverviewBuilder, Stored, TreeBounds, TreeSelection,
+};
+use lance_context_spec::{Error, Filter, Result};
+
+use super::cursor::Cursor;
+use super::{DatagenStore, filter, rows, texts};
+use crate::storage::Scan;
+
+/// Events of a page of [`DatagenStore::events_since`].
+const PAGE_EVENTS: usize = 1_000;
+
+/// Some events in the order of their cursors.
+#[derive(Debug, Clone)]
+pub struct EventPage {
+    /// Each event with the cursor behind it.
+    pub events: Vec<(String, Event)>,
+    /// Whether nothing was behind the last one.
+    pub at_end: bool,
+}
+
+impl DatagenStore {
+    /// The latest state of an item; `None` if it was never created.
+    ///
+    /// # Errors
+    /// [`Error::Storage`]; [`Error::BlobDamaged`] for a blob that is asked for and is not what was written.
+    pub async fn fold_item(&self, item_id: &ItemId, load_blobs: bool) -> Result<Option<FoldedItem>> {
+        Ok(self.fold_items(std::slice::from_ref(item_id), load_blobs).await?.pop())
+    }
+
+    /// The latest states of those of `ids` that exist, in that order.
+    ///
+    /// # Errors
+    /// As [`DatagenStore::fold_item`].
+    pub async fn fold_items(&self, ids: &[ItemId], load_blobs: bool) -> Result<Vec<FoldedItem>> {
+        let columns = if load_blobs { self.schema().names() } else { self.schema().resolve_projection(None)? };
+        let mut by_item: HashMap<String, Vec<Stored>> = HashMap::with_capacity(ids.len());
+        for event in self.find("item_id", ids, columns).await? {
+            let of = match &event {
+                Stored::Event(event) => event.item_id.as_str().to_owned(),
+                Stored::Damaged(damaged) => damaged.item_id.clone().unwrap_or_default(),
+            };
+            by_item.entry(of).or_default().push(event);
+        }
+        let mut items = Vec::with_capacity(by_item.len());
+        for id in ids {
+            let state = by_item.remove(id.as_str()).and_then(|events| FoldState::new(id.clone(), events));
+            if let Some(state) = state {
+                let item = state.item();
+                if load_blobs {
+                    self.verify(&item)?;
+                }
+                items.push(item);
+            }
+        }
+        Ok(items)
+    }
+
+    fn verify(&self, item: &FoldedItem) -> Result<()> {
+        let values = item.fields.values().flat_map(|field| &field.values);
+        values.into_iter().try_for_each(|value| value.cell.verify(&value.event_id))
+    }
+
+    /// The events of an item, by attempt, epoch and seq, without the bytes of blobs.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn item_events(&self, item_id: &ItemId) -> Result<Vec<Event>> {
+        self.events_of("item_id", item_id).await
+    }
+
+    /// The events of a root and of everything below it, by item, attempt, epoch and seq, without the bytes of blobs.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn root_events(&self, root: &ItemId) -> Result<Vec<Event>> {
+        self.events_of("root_item_id", &root.root()).await
+    }
+
+    async fn events_of(&self, column: &'static str, id: &ItemId) -> Result<Vec<Event>> {
+        let columns = self.schema().resolve_projection(None)?;
+        let stored = self.find(column, std::slice::from_ref(id), columns).await?;
+        let mut events: Vec<Event> = stored
+            .into_iter()
+            .filter_map(|stored| match stored {
+                Stored::Event(event) => Some(event.as_ref().clone()),
+                Stored::Damaged(_) => None,
+            })
+            .collect();
+        events.sort_by(|a, b| place(a).cmp(&place(b)));
+        Ok(events)
+    }
+
+    async fn find(&self, column: &'static str, ids: &[ItemId], columns: Vec<String>) -> Result<Vec<Stored>> {
+        let batches = self.storage().find_many(column, texts(ids), columns, None).await?;
+        rows::decode(self.schema(), &batches)
+    }
+
+    /// The failures of an item, recovered ones included, in order.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn item_failures(&self, item_id: &ItemId) -> Result<Vec<Failure>> {
+        Ok(self.fold_item(item_id, false).await?.map(|item| item.failures).unwrap_or_default())
+    }
+
+    /// The items that fulfil `filter`, in the order of their ids.
+    ///
+    /// # Errors
+    /// The errors of a filter, [`Error::Storage`].
+    pub async fn items(
+        &self,
+        filter: Option<&Filter>,
+        limit: Option<usize>,
+        after: Option<&ItemId>,
+    ) -> Result<Vec<FoldedItem>> {
+        let mut summaries = self.scanned().await?.summaries();
+        if let Some(filter) = filter {
+            summaries = filter::matching(filter, summaries)?;
+        }
+        let behind = summaries.iter().map(|item| &item.item_id).filter(|id| after.is_none_or(|after| *id > after));
+        let ids: Vec<ItemId> = behind.take(limit.unwrap_or(usize::MAX)).cloned().collect();
+        self.fold_items(&ids, false).await
+    }
+
+    /// The items that are running and have a failure that was not recovered.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn failed_items(&self) -> Result<Vec<FoldedItem>> {
+        let summaries = self.scanned().await?.summaries();
+        let ids: Vec<ItemId> = summaries.into_iter().filter(|item| item.failed).map(|item| item.item_id).collect();
+        self.fold_items(&ids, false).await
+    }
+
+    /// Those of `ids` that have not ended, in that order.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn pending(&self, ids: Vec<ItemId>) -> Result<Vec<ItemId>> {
+        let summaries = self.by_id().await?;
+        let ended = |id: &ItemId| summaries.get(id).is_some_and(|item| item.status.is_terminal());
+        Ok(ids.into_iter().filter(|id| !ended(id)).collect())
+    }
+
+    /// The statuses of those of `ids` that exist, in one pass.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn root_item_statuses(&self, ids: Vec<ItemId>) -> Result<Vec<(ItemId, String)>> {
+        let summaries = self.by_id().await?;
+        let status =
+            |id: ItemId| summaries.get(&id).map(|item| item.status.name().to_owned()).map(|status| (id, status));
+        Ok(ids.into_iter().filter_map(status).collect())
+    }
+
+    async fn by_id(&self) -> Result<HashMap<ItemId, ItemSummary>> {
+        let summaries = self.scanned().await?.summaries();
+        Ok(summaries.into_iter().map(|item| (item.item_id.clone(), item)).collect())
+    }
+
+    /// Counts over all items, in one pass.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn overview(&self) -> Result<Overview> {
+        Ok(self.scanned().await?.overview())
+    }
+
+    /// One pass over the light columns of every event.
+    async fn scanned(&self) -> Result<OverviewBuilder> {
+        let columns = OUTLINE_COLUMNS.map(str::to_owned).to_vec();
+        let mut stream = self.storage().stream(scan(columns)).await?;
+        let mut overview = OverviewBuilder::default();
+        while let Some(batch) = stream.next().await.transpose()? {
+            rows::outlines(self.schema(), &batch, |outline| match outline {
+                Ok(outline) => overview.push(&outline),
+                Err(damaged) => overview.push_damaged(&damaged),
+            })?;
+        }
+        Ok(overview)
+    }
+
+    /// The next events behind `cursor`, without the bytes of blobs; without a cursor, the first of all. Every event that
+    /// becomes durable later lies behind the cursors of those before it. A cursor is good for any handle of the log.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for text that is no cursor, [`Error::Storage`].
+    pub async fn events_since(&self, cursor: Option<&str>) -> Result<EventPage> {
+        let mut cursor = cursor.map_or_else(|| Ok(Cursor::default()), Cursor::parse)?;
+        let columns = self.schema().resolve_projection(None)?;
+        let asked =
+            Scan { limit: Some(PAGE_EVENTS), filter: cursor.condition(), order: Cursor::order(), ..scan(columns) };
+        let batches = self.storage().list(asked).await?;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let places = rows::places(&batches)?;
+        let mut events = Vec::with_capacity(rows);
+        for ((shard, epoch, number), stored) in places.into_iter().zip(rows::decode(self.schema(), &batches)?) {
+            cursor.advance(&shard, epoch, number);
+            if let Stored::Event(event) = stored {
+                events.push((cursor.text(), event.as_ref().clone()));
+            }
+        }
+        Ok(EventPage { events, at_end: rows < PAGE_EVENTS })
+    }
+
+    /// The bytes of the blob that an event wrote.
+    ///
+    /// # Errors
+    /// [`Error::EventNotFound`] when there is no such event or it wrote no blob, [`Error::BlobDamaged`] when the bytes
+    /// are not what was written, [`Error::Storage`].
+    pub async fn get_blob(&self, event_id: &str) -> Result<Vec<u8>> {
+        let missing =
+            |message: &str| Error::EventNotFound { event_id: event_id.to_owned(), message: message.to_owned() };
+        let row = self.storage().get(event_id, self.schema().names(), None).await?;
+        let row = row.ok_or_else(|| missing("there is no such event"))?;
+        let field = match rows::decode(self.schema(), &[row])?.pop() {
+            Some(Stored::Event(event)) => event.field.clone(),
+            _ => None,
+        };
+        match field.map(|field| field.value) {
+            Some(cell @ Cell::Blob { .. }) => {
+                cell.verify(event_id)?;
+                match cell {
+                    Cell::Blob { bytes: Some(bytes), .. } => Ok(bytes),
+                    _ => Err(missing("its blob has no bytes")),
+                }
+            }
+            _ => Err(missing("it wrote no blob")),
+        }
+    }
+
+    /// The items at and below `root`, linked parent to child.
+    ///
+    /// # Errors
+    /// [`Error::ItemNotFound`] when there is none, [`Error::Storage`].
+    pub async fn item_tree(&self, root: &ItemId, max_items: usize, max_depth: Option<usize>) -> Result<ItemTree> {
+        let columns = ["event_id", "item_id"].map(str::to_owned).to_vec();
+        let batches = self.storage().find_many("root_item_id", texts(&[root.root()]), columns, None).await?;
+        let mut known = Vec::new();
+        for stored in rows::item_ids(&batches)? {
+            if let Ok(id) = ItemId::parse(&stored) {
+                known.push(id);
+            }
+        }
+        let bounds = TreeBounds { max_items, max_depth };
+        let selection = TreeSelection::of(root, known, bounds)?;
+        ItemTree::build(root, self.fold_items(&selection.item_ids, false).await?, selection.total)
+    }
+}
+
+fn place(event: &Event) -> (&ItemId, i32, &str, i64) {
+    (&event.item_id, event.attempt, &event.writer_epoch, event.item_seq)
+}
+
+fn scan(columns: Vec<String>) -> Scan {
+    Scan { filter: None, columns, order: Vec::new(), limit: None, after: None, offset: 0, read: None }
+}
