@@ -90,6 +90,7 @@ RAISED_IN = {
     "blob-damaged": ("rust/spec/src/datagen/row/tests.rs", '"blob-damaged"'),
     "config-changed": ("rust/spec/src/datagen/config.rs", '"config-changed"'),
     "damaged": ("tests/test_disk.py", '"damaged"'),
+    "event-not-found": ("rust/core/tests/datagen.rs", '"event-not-found"'),
     "event-conflict": ("rust/spec/src/datagen/append/tests.rs", '"event-conflict"'),
     "forked": ("tests/test_process.py", '"forked"'),
     "invalid-event": ("rust/spec/src/datagen/append/tests.rs", '"invalid-event"'),

@@ -356,6 +356,7 @@ fn a_float32_is_rounded_once() {
 fn reading_is_tolerant_where_nothing_is_lost() {
     let timestamp = r#"{"type":"timestamp","tz":null}"#;
     // Brackets in a string are no levels.
+    let text = format!(r#""\"{}""#, "[".repeat(200));
 
     let deep = format!("{}{}", "[{\"[\":[1],\"a\":".repeat(64), "[]".to_owned() + &"}]".repeat(64));
     for (declaration, json, value) in [
