@@ -1014,7 +1014,7 @@ class GenericStore(BaseStore[T]):
 
         Of JSON lines each is a row: an object by column name, bytes as base64, timestamps in RFC 3339, floats that
         JSON does not know as ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Blank lines are passed over. A batch of
-        an Arrow IPC file is read as a whole.
+        an Arrow IPC file is read as a whole, and so is the dictionary of a row group of Parquet.
 
         Args:
             source: A path, or several, which are read one after another.
