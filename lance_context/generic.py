@@ -1013,8 +1013,8 @@ class GenericStore(BaseStore[T]):
         `skip` goes on behind them. Starting over is safe too, because rows are keyed by ``id``.
 
         Of JSON lines each is a row: an object by column name, bytes as base64, timestamps in RFC 3339, floats that
-        JSON does not know as ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Blank lines are passed over. A batch of
-        an Arrow IPC file is read as a whole.
+        JSON does not know as ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Blank lines are passed over. What
+        a file holds in one piece is read in one: a batch of Arrow IPC, a page or a dictionary of Parquet.
 
         Args:
             source: A path, or several, which are read one after another.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import gzip
 import json
 import os
@@ -773,27 +772,32 @@ MEASURE = """
 """
 
 
-def large_file(path: Path, rows: int, size: int) -> None:
-    """A file of rows with so many bytes each; Parquet in one row group."""
-    if path.suffix == ".jsonl":
+MAKE = """
+    import base64, json, os, sys
+    from pathlib import Path
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path, rows, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    if path.suffix == ".parquet":
+        table = pa.table({"id": [f"r{n}" for n in range(rows)], "data": [os.urandom(size) for _ in range(rows)]})
+        # One row group; a dictionary would hold all of it in one piece.
+        pq.write_table(table, path, use_dictionary=False)
+    else:
         with path.open("w") as file:
             for n in range(rows):
-                file.write(json.dumps({"id": f"r{n}", "data": base64.b64encode(os.urandom(size)).decode()}) + "\n")
-        return
-    schema = pa.schema({"id": pa.string(), "data": pa.binary()})
-    with pq.ParquetWriter(path, schema) as parquet:
-        for n in range(rows):
-            parquet.write_batch(pa.RecordBatch.from_pylist([{"id": f"r{n}", "data": os.urandom(size)}], schema))
-    assert pq.read_metadata(path).num_row_groups == 1
+                file.write(json.dumps({"id": f"r{n}", "data": base64.b64encode(os.urandom(size)).decode()}) + "\\n")
+"""
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
 def test_memory_is_bounded(path: Path, tmp_path: Path, suffix: str) -> None:
     # Sealed at once, so that what the store itself keeps in memory does not count.
     GenericStore.open(path, {"id": "string", "data": "binary"}, seal_on_add=True, gc_grace=0).close()
-    count, size = 1_600, 256 << 10
+    count, size = 100_000, 4 << 10
     file = tmp_path / f"rows{suffix}"
-    large_file(file, count, size)
+    run(MAKE, file, count, size)
     for what, where in (("import", file), ("export", tmp_path / f"again{suffix}")):
         rows, grown = map(int, run(MEASURE, what, path, where).out.split())
         assert rows in (count, count + 1)
