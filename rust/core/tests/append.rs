@@ -42,7 +42,7 @@ impl Plan for Next {
             let numbers = numbers(stored, &self.item).await?;
             let next = numbers.len() as i64 + 1;
             let event = format!("{}-{next}", self.item);
-            let known = stored.get_many(&[event.clone()], &["event_id".to_owned()]).await?;
+            let known = stored.get_many(std::slice::from_ref(&event), &["event_id".to_owned()]).await?;
             assert!(known[0].is_none(), "{event} is there, and {numbers:?} do not tell");
             Ok(Planned { rows: vec![events(&[(&event, &self.item, next)])], outcome: Box::new(next) })
         }

@@ -95,7 +95,7 @@ impl Plan for Once {
         async move {
             let (event, item, _) = row(self.0);
             let columns = scan(Latest).columns;
-            let known = stored.get_many(&[event.clone()], &columns).await?[0].is_some();
+            let known = stored.get_many(std::slice::from_ref(&event), &columns).await?[0].is_some();
             let found = decode(&stored.find_many("item_id", &[item], &columns).await?);
             assert_eq!(found.contains_key(&event), known, "find and get of a plan differ");
             let rows = if known { Vec::new() } else { vec![batch([self.0])] };
