@@ -1,16 +1,43 @@
 """Durable, queryable stores of rows on Lance, for agents and data generation.
 
-`GenericStore` keeps rows of a declared schema; `AsyncGenericStore` is the same with ``await``.
+`GenericStore` keeps rows of a declared schema, `DatagenStore` the items of a data generation run; `AsyncGenericStore`
+and `AsyncDatagenStore` are the same with ``await``.
 Every error derives from `LanceContextError`, except that arguments that make no sense raise Python's own
 ``ValueError`` and ``TypeError``.
 """
 
 from lance_context import _native
-from lance_context._native import RecordBatch
+from lance_context._native import DatagenItemId, RecordBatch, datagen_event_id
+from lance_context.async_datagen import AsyncDatagenStore
 from lance_context.async_generic import AsyncGenericStore
+from lance_context.async_item import AsyncItemStream, AsyncStep
+from lance_context.datagen import DatagenStore
+from lance_context.datagen_types import (
+    AppendResult,
+    BlobRef,
+    Event,
+    Failure,
+    FailureGroup,
+    FencedStream,
+    FieldWrite,
+    FoldedField,
+    FoldedItem,
+    FoldedValue,
+    ItemIdLike,
+    OnConfigChange,
+    Overview,
+    Problem,
+    RunReport,
+    Status,
+    StepKind,
+    StepPosition,
+    TrajectoryEntry,
+)
+from lance_context.datagen_writer import DatagenStreamWriter
 from lance_context.errors import (
     AlreadyExistsError,
     AuthError,
+    ConfigChangedWarning,
     ConflictError,
     FencedError,
     FormatError,
@@ -27,7 +54,9 @@ from lance_context.errors import (
     UnsupportedError,
 )
 from lance_context.generic import GenericStore
+from lance_context.item import ItemStream, Step
 from lance_context.schema import Schema, schema_from
+from lance_context.tree import ItemNode, ItemTree
 from lance_context.types import (
     AddResult,
     ArrowArray,
@@ -49,47 +78,81 @@ from lance_context.types import (
     TransferProgress,
 )
 
+ItemId = DatagenItemId
+
 __version__ = _native.VERSION
 
 __all__ = [
     "AddResult",
     "AlreadyExistsError",
+    "AppendResult",
     "ArrowArray",
     "ArrowData",
     "ArrowStream",
+    "AsyncDatagenStore",
     "AsyncGenericStore",
+    "AsyncItemStream",
+    "AsyncStep",
     "AuthError",
+    "BlobRef",
+    "ConfigChangedWarning",
     "ConflictError",
+    "DatagenItemId",
+    "DatagenStore",
+    "DatagenStreamWriter",
     "DeleteResult",
+    "Event",
     "ExportReport",
+    "Failure",
+    "FailureGroup",
     "FencedError",
+    "FencedStream",
+    "FieldWrite",
     "Finding",
+    "FoldedField",
+    "FoldedItem",
+    "FoldedValue",
     "FormatError",
     "GenericStore",
     "ImportReport",
     "InternalError",
+    "ItemId",
+    "ItemIdLike",
+    "ItemNode",
+    "ItemStream",
+    "ItemTree",
     "LanceContextError",
     "MaintenanceOptions",
     "MergeReport",
     "NotFoundError",
+    "OnConfigChange",
     "OnConflict",
     "OptimizeReport",
+    "Overview",
+    "Problem",
     "QueryError",
     "ReadMode",
     "RecordBatch",
     "Row",
     "RowError",
+    "RunReport",
     "Schema",
     "SchemaDeclaration",
     "SchemaError",
     "StateError",
+    "Status",
+    "Step",
+    "StepKind",
+    "StepPosition",
     "StorageError",
     "StoreStats",
+    "TrajectoryEntry",
     "TransferFormat",
     "TransferProgress",
     "UnavailableError",
     "UnsealedRowsWarning",
     "UnsupportedError",
     "__version__",
+    "datagen_event_id",
     "schema_from",
 ]

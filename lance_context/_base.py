@@ -9,11 +9,11 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from lance_context import _lifecycle
 from lance_context._html import store_html
-from lance_context._native import Maintenance, OpenOptions, Query, Store
+from lance_context._native import Log, Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
 from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration, StoreStats, T
 
@@ -44,6 +44,7 @@ def open_request(
     gc_grace: float | timedelta | None = None,
     read: ReadMode = "sealed",
     read_only: bool = False,
+    writer_id: str | None = None,
     maintenance: MaintenanceOptions | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> OpenRequest:
@@ -54,6 +55,7 @@ def open_request(
         gc_grace_s=None if gc_grace is None else seconds(gc_grace),
         read=read,
         read_only=read_only,
+        writer_id=writer_id,
         maintenance=None if maintenance is None else Maintenance(**asdict(maintenance)),
         storage_options=dict(storage_options or {}),
     )
@@ -158,22 +160,19 @@ def as_they_are(rows: list[Row]) -> list[Row]:
     return rows
 
 
-class BaseStore(Generic[T]):
-    """One open handle: its identity, its end, what it reads rows as, and the warning about rows that are not seen."""
+N = TypeVar("N", Store, Log)
 
-    _native: Store
-    _read: ReadMode
-    _warned: bool
+
+class BaseHandle(Generic[N]):
+    """One open handle: its identity and its end."""
+
+    _native: N
     _stats: StoreStats | None
-    _view: ModelView[Any] | None
 
-    def __init__(self, native: Store, read: ReadMode) -> None:
+    def __init__(self, native: N) -> None:
         self._native = native
         _lifecycle.track(native)
-        self._read = read
-        self._warned = False
         self._stats = None
-        self._view = None
 
     @property
     def uri(self) -> str:
@@ -213,6 +212,25 @@ class BaseStore(Generic[T]):
     def __del__(self) -> None:
         if not self._native.closed and not sys.is_finalizing():
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+
+    def _noted(self, stats: StoreStats) -> StoreStats:
+        """Keeps counters that were read, for `_repr_html_`."""
+        self._stats = stats
+        return stats
+
+
+class BaseStore(BaseHandle[Store], Generic[T]):
+    """One open handle of rows: what it reads them as, and the warning about those that are not seen."""
+
+    _read: ReadMode
+    _warned: bool
+    _view: ModelView[Any] | None
+
+    def __init__(self, native: Store, read: ReadMode) -> None:
+        super().__init__(native)
+        self._read = read
+        self._warned = False
+        self._view = None
 
     def _read_as(self, plan: Plan[Any] | None) -> None:
         """From here on, reads make models of whole rows, if there is a plan for them."""

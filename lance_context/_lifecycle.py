@@ -9,14 +9,14 @@ from __future__ import annotations
 import atexit
 from weakref import WeakSet
 
-from lance_context._native import Store, shutdown
+from lance_context._native import Log, Store, shutdown
 
 CLOSE_LIMIT_S = 5.0
 
-_open: WeakSet[Store] = WeakSet()
+_open: WeakSet[Store | Log] = WeakSet()
 
 
-def track(store: Store) -> None:
+def track(store: Store | Log) -> None:
     """Closes `store` at interpreter exit, if it is still open then."""
     _open.add(store)
 

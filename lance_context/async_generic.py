@@ -464,8 +464,7 @@ class AsyncGenericStore(BaseStore[T]):
 
     async def stats(self) -> StoreStats:
         """Async form of `GenericStore.stats`."""
-        self._stats = StoreStats(**await self._native.stats_async())
-        return self._stats
+        return self._noted(StoreStats(**await self._native.stats_async()))
 
     async def close(self) -> None:
         """Async form of `GenericStore.close`."""

@@ -150,3 +150,10 @@ class UnsealedRowsWarning(UserWarning):
     Such rows are durable. They become visible to every reader with ``flush()``, or to this read with
     ``read="latest"``.
     """
+
+
+class ConfigChangedWarning(UserWarning):
+    """An item is resumed with another configuration than it was started with.
+
+    What former attempts did was done with the other one. ``on_config_change="error"`` makes it an error.
+    """

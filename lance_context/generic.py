@@ -978,8 +978,7 @@ class GenericStore(BaseStore[T]):
             ...     store.stats().unsealed_rows
             1
         """
-        self._stats = StoreStats(**self._native.stats())
-        return self._stats
+        return self._noted(StoreStats(**self._native.stats()))
 
     def close(self) -> None:
         """Seals, and gives up the handle. Closing twice is fine.

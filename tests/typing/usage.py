@@ -10,20 +10,37 @@ from pydantic import BaseModel
 
 from lance_context import (
     AddResult,
+    AppendResult,
+    AsyncDatagenStore,
     AsyncGenericStore,
+    AsyncItemStream,
+    AsyncStep,
+    DatagenItemId,
+    DatagenStore,
+    DatagenStreamWriter,
     DeleteResult,
+    Event,
     ExportReport,
+    Failure,
     Finding,
+    FoldedItem,
     GenericStore,
     ImportReport,
+    ItemNode,
+    ItemStream,
+    ItemTree,
     LanceContextError,
     MaintenanceOptions,
     MergeReport,
     OptimizeReport,
+    Overview,
     RecordBatch,
     Row,
+    RunReport,
     Schema,
     SchemaDeclaration,
+    Step,
+    StepPosition,
     StoreStats,
     TransferProgress,
     schema_from,
@@ -235,3 +252,73 @@ async def subclassed_twin() -> None:
         pass
 
     assert_type(await AsyncClipStore.open("runs/clips"), AsyncClipStore)
+
+
+class Plan(BaseModel):
+    """A value with a type of its own."""
+
+    title: str
+
+
+async def llm(prompt: str, n: int = 0) -> str:
+    return f"{prompt} {n}"
+
+
+def sync_llm(prompt: str) -> Plan:
+    return Plan(title=prompt)
+
+
+async def agent() -> None:
+    async with AsyncDatagenStore.open("runs/essays", writer_id="a") as store:
+        assert_type(store, AsyncDatagenStore)
+
+        async def essay(item: AsyncItemStream) -> None:
+            outline = await item.once("outline", llm, f"Outline {item.key}", n=1)
+            assert_type(outline, str)
+            async with item.step("refine", step_kind="loop") as frame:
+                assert_type(frame, AsyncStep)
+                async with frame.step("draft", iteration=(0, 1)) as step:
+                    assert_type(step.completed, bool)
+                    step.append("drafts", outline)
+            assert_type(item.value("outline", str), str)
+            assert_type(item.value("plan", Plan), Plan)
+            assert_type(item.value("plans", list[Plan]), list[Plan])
+            assert_type(item.value("plan", Plan, None), Plan | None)
+            assert_type(item.values("drafts", str), list[str])
+            assert_type(item.value("anything"), object)
+            assert_type(await item.load_blob("cover"), bytes)
+            assert_type(item.child("expand", 0), DatagenItemId)
+            item.filter_out(reason="short")
+
+        report = await store.run(["1", DatagenItemId("2")], essay, run_id="r", concurrency=200, max_failures=50)
+        assert_type(report, RunReport)
+        async with store.stream("5", run_id="r") as item:
+            assert_type(item, AsyncItemStream)
+        assert_type(await store.fold_item("5"), FoldedItem | None)
+        async for cursor, event in store.events():
+            assert_type(cursor, str)
+            assert_type(event, Event)
+        assert_type(await store.overview(), Overview)
+        assert_type(await store.pending(["1"]), list[DatagenItemId])
+
+
+def log(store: DatagenStore) -> None:
+    writer = store.open_stream("5", run_id="r", query_tags={"kind": "essay"}, config={"model": "m"})
+    assert_type(writer, DatagenStreamWriter)
+    assert_type(store.resume_stream("5", run_id="r"), DatagenStreamWriter | None)
+    position: StepPosition = {"step_name": "draft", "iteration": (1, 2)}
+    events = writer.step_completed(position, [{"field_name": "f", "field_type": "str", "value": "x", "op": "append"}])
+    assert_type(events, list[Event])
+    assert_type(store.append_checkpoint(events), AppendResult)
+    assert_type(store.append(writer.item_terminal("filtered")), AppendResult)
+    with store.stream("5", run_id="r") as item, item.step("draft") as step:
+        assert_type(item, ItemStream)
+        assert_type(step, Step)
+        assert_type(item.once("plan", sync_llm, "x"), Plan)
+    tree = store.item_tree("5", max_items=10)
+    assert_type(tree, ItemTree)
+    assert_type(tree.find("5"), ItemNode | None)
+    for node in tree.walk():
+        assert_type(node.item.failures, list[Failure])
+        assert_type(node.item.completed, list[StepPosition])
+    assert_type(store.root_item_statuses(["5"]), dict[str, str])

@@ -4,24 +4,20 @@
 //! Arguments are read under the GIL before the future starts, so a future owns all it needs.
 
 use std::collections::BTreeMap;
-use std::mem;
-use std::process;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, future};
 use lance_context_core::GenericStore;
 use lance_context_spec::{Error, MaintenanceOptions, OnConflict, OpenOptions, Query, ReadMode, Result, SchemaSpec};
 use pyo3::prelude::*;
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 
 use crate::arrow::PyRecordBatch;
 use crate::bridge::{self, Awaitable, Work};
+use crate::handle::{Closable, Handle};
 use crate::reports::{Done, PyDoctorReport, PyMergeReport, PyOptimizeReport, PyStats};
 use crate::rows::{self, Row, Rows};
 use crate::stream::PyStream;
-use crate::{arrow, errors, filter, log, runtime};
+use crate::{arrow, errors, filter};
 
 /// How a store is opened. `None` means: as the store was created.
 #[pyclass(frozen, name = "OpenOptions", module = "lance_context._native")]
@@ -31,8 +27,8 @@ pub struct PyOpenOptions(OpenOptions);
 impl PyOpenOptions {
     #[new]
     #[pyo3(signature = (
-        *, seal_on_add=None, fsync=None, gc_grace_s=None, read="sealed", read_only=false, maintenance=None,
-        storage_options=None
+        *, seal_on_add=None, fsync=None, gc_grace_s=None, read="sealed", read_only=false, writer_id=None,
+        maintenance=None, storage_options=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the keyword arguments of `open`")]
     fn new(
@@ -42,6 +38,7 @@ impl PyOpenOptions {
         gc_grace_s: Option<f64>,
         read: &str,
         read_only: bool,
+        writer_id: Option<String>,
         maintenance: Option<&PyMaintenance>,
         storage_options: Option<BTreeMap<String, String>>,
     ) -> PyResult<Self> {
@@ -52,12 +49,20 @@ impl PyOpenOptions {
                 gc_grace: gc_grace_s.map(|seconds| duration("gc_grace", seconds)).transpose()?,
                 read: read.parse()?,
                 read_only,
+                writer_id,
                 maintenance: maintenance.map(|options| options.0.clone()),
                 storage_options: storage_options.unwrap_or_default(),
                 ..OpenOptions::default()
             })
         };
         options().map(Self).map_err(|error| errors::to_python(py, error))
+    }
+}
+
+impl PyOpenOptions {
+    /// A copy of the options.
+    pub fn options(&self) -> OpenOptions {
+        self.0.clone()
     }
 }
 
@@ -92,21 +97,30 @@ impl PyMaintenance {
     }
 }
 
-fn duration(argument: &'static str, seconds: f64) -> Result<Duration> {
+/// Seconds as a duration; negative ones and NaN are refused.
+pub fn duration(argument: &'static str, seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|error| Error::InvalidArgument { argument: argument.into(), message: error.to_string() })
+}
+
+impl Closable for GenericStore {
+    fn is_closed(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn unsealed_rows(&self) -> u64 {
+        self.unsealed_rows()
+    }
+
+    fn close(&self) -> impl Future<Output = Result<()>> + Send {
+        self.close()
+    }
 }
 
 /// An open store. It belongs to the process that opened it: in a forked child every method raises
 /// `StateError(code="forked")`.
 #[pyclass(frozen, weakref, module = "lance_context._native")]
-pub struct Store {
-    /// Taken by `drop` alone.
-    store: Option<Arc<GenericStore>>,
-    uri: String,
-    pid: u32,
-    runtime: Handle,
-}
+pub struct Store(Handle<GenericStore>);
 
 #[pymethods]
 impl Store {
@@ -345,35 +359,35 @@ impl Store {
 
     /// Seals and closes. Closing twice is fine.
     fn close(&self, py: Python<'_>) -> PyResult<Done> {
-        bridge::wait(py, self.closing(py)?)
+        bridge::wait(py, self.0.closing(py)?)
     }
 
     /// Awaitable form of `close`.
     fn close_async<'py>(&self, py: Python<'py>) -> PyResult<Awaitable<'py, Done>> {
-        bridge::future(py, self.closing(py)?)
+        bridge::future(py, self.0.closing(py)?)
     }
 
     /// The schema as JSON, in tagged form.
     fn schema(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.store(py)?.schema().to_json())
+        Ok(self.0.store(py)?.schema().to_json())
     }
 
     /// Where the store is.
     #[getter]
     fn uri(&self) -> &str {
-        &self.uri
+        self.0.uri()
     }
 
     /// Whether the handle is of no more use: closed, or of the parent process.
     #[getter]
     fn closed(&self) -> bool {
-        self.alive().map_or(true, |store| store.is_closed())
+        self.0.closed()
     }
 
     /// Durable rows of this handle that are not sealed. No I/O.
     #[getter]
     fn unsealed_rows(&self) -> u64 {
-        self.alive().map_or(0, |store| store.unsealed_rows())
+        self.0.unsealed_rows()
     }
 }
 
@@ -398,12 +412,12 @@ impl Store {
             } else {
                 GenericStore::open(&uri, schema, options).await?
             };
-            Ok(Self { store: Some(Arc::new(store)), uri, pid: process::id(), runtime: Handle::current() })
+            Ok(Self(Handle::new(store, uri)))
         })
     }
 
     fn adding(&self, rows: &Bound<'_, PyAny>, on_conflict: &str) -> PyResult<impl Work<usize> + use<>> {
-        let store = self.store(rows.py())?;
+        let store = self.0.store(rows.py())?;
         let on_conflict: OnConflict = on_conflict.parse().map_err(|error| errors::to_python(rows.py(), error))?;
         let batch = match arrow::read(rows)? {
             Some(batches) => arrow::conform(rows.py(), store.schema(), &batches)?,
@@ -413,25 +427,25 @@ impl Store {
     }
 
     fn updating(&self, id: String, changes: &Bound<'_, PyAny>) -> PyResult<impl Work<Done> + use<>> {
-        let store = self.store(changes.py())?;
+        let store = self.0.store(changes.py())?;
         let changes = rows::encode_changes(changes, store.schema())?;
         Ok(async move { store.update(&id, changes).await.map(|()| Done) })
     }
 
     fn deleting(&self, py: Python<'_>, ids: Vec<String>) -> PyResult<impl Work<usize> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         Ok(async move { store.delete(ids).await })
     }
 
     fn deleting_where(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<usize> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         let missing = || Error::InvalidArgument { argument: "filter".into(), message: "it is required".into() };
         let filter = query.0.filter.clone().ok_or_else(|| errors::to_python(py, missing()))?;
         Ok(async move { store.delete_where(&filter).await })
     }
 
     fn streaming(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<PyStream> + use<>> {
-        let (store, query) = (self.store(py)?, query.0.clone());
+        let (store, query) = (self.0.store(py)?, query.0.clone());
         Ok(async move {
             let stream = store.stream(query).await?;
             Ok(PyStream::new(stream, Arc::clone(store.schema())))
@@ -445,7 +459,7 @@ impl Store {
         columns: Option<Vec<String>>,
         read: Option<&str>,
     ) -> PyResult<impl Work<Vec<Option<Row>>> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         let read = read_mode(py, read)?;
         Ok(async move {
             let rows = store.get_many(ids, columns, read).await?;
@@ -455,14 +469,14 @@ impl Store {
     }
 
     fn optimizing(&self, py: Python<'_>, older_than_s: Option<f64>) -> PyResult<impl Work<PyOptimizeReport> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         let older_than = older_than_s.map(|seconds| duration("older_than", seconds)).transpose();
         let older_than = older_than.map_err(|error| errors::to_python(py, error))?;
         Ok(async move { store.optimize(older_than).await.map(PyOptimizeReport) })
     }
 
     fn listing(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<Rows> + use<>> {
-        let (store, query) = (self.store(py)?, query.0.clone());
+        let (store, query) = (self.0.store(py)?, query.0.clone());
         Ok(async move {
             let spec = Arc::clone(store.schema());
             store.list(query).await.map(|batches| Rows { batches, spec })
@@ -470,7 +484,7 @@ impl Store {
     }
 
     fn tabulating(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<Vec<PyRecordBatch>> + use<>> {
-        let (store, query) = (self.store(py)?, query.0.clone());
+        let (store, query) = (self.0.store(py)?, query.0.clone());
         Ok(async move { Ok(store.table(query).await?.into_iter().map(PyRecordBatch).collect()) })
     }
 
@@ -481,7 +495,7 @@ impl Store {
         columns: Option<Vec<String>>,
         read: Option<&str>,
     ) -> PyResult<impl Work<Option<Row>> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         let read = read_mode(py, read)?;
         Ok(async move {
             let spec = Arc::clone(store.schema());
@@ -490,69 +504,31 @@ impl Store {
     }
 
     fn counting(&self, py: Python<'_>, query: &PyQuery) -> PyResult<impl Work<u64> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         let (filter, read) = (query.0.filter.clone(), query.0.read);
         Ok(async move { store.count(filter, read).await })
     }
 
     fn flushing(&self, py: Python<'_>) -> PyResult<impl Work<Done> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         Ok(async move { store.flush().await.map(|()| Done) })
     }
 
     fn merging(&self, py: Python<'_>) -> PyResult<impl Work<PyMergeReport> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         Ok(async move { store.merge().await.map(PyMergeReport) })
     }
 
     fn counters(&self, py: Python<'_>) -> PyResult<impl Work<PyStats> + use<>> {
-        let store = self.store(py)?;
+        let store = self.0.store(py)?;
         Ok(async move { store.stats().await.map(PyStats) })
     }
 
-    fn closing(&self, py: Python<'_>) -> PyResult<impl Work<Done> + use<>> {
-        let store = self.store(py)?;
-        Ok(async move { store.close().await.map(|()| Done) })
-    }
-
-    fn store(&self, py: Python<'_>) -> PyResult<Arc<GenericStore>> {
-        self.alive().cloned().map_err(|error| errors::to_python(py, error))
-    }
-
-    /// The engine's store, unless this process is a fork of the one that opened it.
-    fn alive(&self) -> Result<&Arc<GenericStore>> {
-        match &self.store {
-            Some(store) if self.pid == process::id() => Ok(store),
-            _ => Err(Error::Forked),
-        }
+    /// The handle, for the end of the process.
+    pub fn handle(&self) -> &Handle<GenericStore> {
+        &self.0
     }
 }
-
-impl Drop for Store {
-    /// Closes an open store in the background. In a forked child it leaks instead: the store's tasks
-    /// and locks belong to threads that do not exist there.
-    fn drop(&mut self) {
-        let Some(store) = self.store.take() else { return };
-        if self.pid != process::id() {
-            mem::forget(store);
-        } else if store.is_closed() {
-            let _entered = self.runtime.enter();
-            drop(store);
-        } else {
-            let closing = self.runtime.spawn(async move {
-                if let Err(error) = store.close().await {
-                    tracing::warn!(%error, "an unclosed store could not be closed");
-                }
-            });
-            let mut unfinished = CLOSING.lock().unwrap_or_else(PoisonError::into_inner);
-            unfinished.retain(|task| !task.is_finished());
-            unfinished.push(closing);
-        }
-    }
-}
-
-/// Closes of handles that were collected unclosed and that may still run.
-static CLOSING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 
 /// What a `list` or a `count` asks for.
 #[pyclass(frozen, name = "Query", module = "lance_context._native")]
@@ -582,19 +558,4 @@ impl PyQuery {
 
 fn read_mode(py: Python<'_>, read: Option<&str>) -> PyResult<Option<ReadMode>> {
     read.map(str::parse).transpose().map_err(|error| errors::to_python(py, error))
-}
-
-/// Closes `stores` and stops the runtime for good; at interpreter exit. Each step takes at most `limit_s`.
-#[pyfunction]
-pub fn shutdown(py: Python<'_>, stores: Vec<Py<Store>>, limit_s: f64) {
-    let closes = stores.iter().map(Py::get).filter_map(|store| {
-        let open = Arc::clone(store.alive().ok()?);
-        Some(store.runtime.spawn(async move { open.close().await }))
-    });
-    let collected = mem::take(&mut *CLOSING.lock().unwrap_or_else(PoisonError::into_inner));
-    let closed = future::join(future::join_all(closes), future::join_all(collected));
-    // Best effort: a store that could not be sealed is durable all the same.
-    let limit = Duration::try_from_secs_f64(limit_s).unwrap_or_default();
-    runtime::stop(py, limit, closed.map(drop));
-    log::stop(py, limit);
 }

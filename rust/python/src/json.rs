@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
+use crate::datagen::dump_model;
 use crate::value::{self, Fault};
 
 /// Most levels of lists and mappings. Readers of other languages stop here too.
@@ -82,7 +83,10 @@ fn append(object: &Bound<'_, PyAny>, text: &mut String, depth: usize) -> Result<
             Some(Value::Int(int)) => text.push_str(&int.to_string()),
             Some(Value::Float(float)) => append_float(float, text)?,
             Some(Value::Str(string)) => quote(&string, text),
-            _ => return Err(Fault::WrongType(value::type_name(object)).into()),
+            _ => match dump_model(object)? {
+                Some(dumped) => append(&dumped, text, depth)?,
+                None => return Err(Fault::WrongType(value::type_name(object)).into()),
+            },
         }
     }
     Ok(())

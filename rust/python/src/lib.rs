@@ -4,17 +4,19 @@
 //! calls over it ([`bridge`]), Python objects to cells and back ([`value`], [`rows`], [`timestamp`],
 //! [`decimal`], [`json`], [`filter`]), Arrow across the border ([`mod@arrow`]), rows one after another
 //! ([`stream`]), rows as JSON lines ([`lines`]), errors as Python exceptions ([`errors`]), events as log
-//! records ([`log`]) and the native class behind the two Python ones ([`generic`]). Checks of arguments,
-//! defaults and docstrings live in the Python package.
+//! records ([`log`]), open stores and their end ([`handle`]) and the native classes behind the Python ones
+//! ([`generic`], [`datagen`]). Checks of arguments, defaults and docstrings live in the Python package.
 
 use mimalloc::MiMalloc;
 
 mod arrow;
 mod bridge;
+mod datagen;
 mod decimal;
 mod errors;
 mod filter;
 mod generic;
+mod handle;
 mod json;
 mod lines;
 mod log;
@@ -40,7 +42,13 @@ mod _native {
     #[pymodule_export]
     use crate::arrow::PyRecordBatch;
     #[pymodule_export]
-    use crate::generic::{PyMaintenance, PyOpenOptions, PyQuery, Store, shutdown};
+    use crate::datagen::{
+        Log, PyEventBatch, PyFieldList, PyItemId, PyStreamWriter, check_config, datagen_event_id, fold_batch,
+    };
+    #[pymodule_export]
+    use crate::generic::{PyMaintenance, PyOpenOptions, PyQuery, Store};
+    #[pymodule_export]
+    use crate::handle::shutdown;
     #[pymodule_export]
     use crate::lines::PyLines;
     #[pymodule_export]
