@@ -180,13 +180,16 @@ async def test_progress_shows_a_line(opener: Opener) -> None:
 def test_as_many_at_once_as_was_said(path: Path) -> None:
     async def program() -> None:
         running = most = 0
+        full = asyncio.Event()
 
         async def worker(item: AsyncItemStream) -> None:
             nonlocal running, most
             running += 1
             most = max(most, running)
+            if running == 12:
+                full.set()
             async with item.step("s"):
-                await asyncio.sleep(0.001)
+                await asyncio.wait_for(full.wait(), 60)
             running -= 1
 
         async with AsyncDatagenStore.open(path, maintenance=None) as store:
