@@ -17,7 +17,9 @@ use crate::value::{self, Fault};
 pub fn tag(object: &Bound<'_, PyAny>) -> Result<Cell, Fault> {
     match value::infer(object)? {
         Some(Value::Bool(truth)) => Ok(Cell::Bool(truth)),
-        Some(Value::Int(number)) => Ok(i64::try_from(number).map_or_else(|_| Cell::Json(number.to_string()), Cell::Int)),
+        Some(Value::Int(number)) => {
+            Ok(i64::try_from(number).map_or_else(|_| Cell::Json(number.to_string()), Cell::Int))
+        }
         Some(Value::Float(number)) => Ok(Cell::Float(number)),
         Some(Value::Str(text)) => Ok(Cell::Str(text.into_owned())),
         Some(Value::Bytes(bytes)) => Ok(Cell::blob(bytes.into_owned())),
@@ -108,8 +110,9 @@ struct Parts<'py> {
 
 impl<'py> Parts<'py> {
     fn put(&mut self, key: &Bound<'py, PyAny>, part: Bound<'py, PyAny>) -> Result<(), Fault> {
-        let name =
-            key.extract::<String>().map_err(|_| Fault::WrongType(format!("a key of type {}", value::type_name(key))))?;
+        let name = key
+            .extract::<String>()
+            .map_err(|_| Fault::WrongType(format!("a key of type {}", value::type_name(key))))?;
         let wrong = |_| Fault::WrongType(format!("{} as `{name}`", value::type_name(&part)));
         match name.as_str() {
             "kind" => self.kind = Some(part.extract().map_err(wrong)?),
@@ -118,7 +121,8 @@ impl<'py> Parts<'py> {
             "value" => self.value = Some(part),
             "bytes" => self.bytes = Some(part).filter(|bytes| !bytes.is_none()),
             _ => {
-                let message = format!("unknown key `{name}` of a value; the keys are kind, value, bytes, size, checksum");
+                let message =
+                    format!("unknown key `{name}` of a value; the keys are kind, value, bytes, size, checksum");
                 return Err(Fault::OutOfRange(message));
             }
         }
@@ -130,13 +134,17 @@ impl<'py> Parts<'py> {
         let flat = self.bytes.is_none() && self.size.is_none() && self.checksum.is_none();
         if kind == "blob" && !(flat && self.value.is_some()) {
             if self.value.is_some() {
-                return Err(Fault::OutOfRange("a blob has `bytes`, and `size` and `checksum` of them; no `value`".into()));
+                return Err(Fault::OutOfRange(
+                    "a blob has `bytes`, and `size` and `checksum` of them; no `value`".into(),
+                ));
             }
             let bytes = self.bytes.as_ref().map(native_bytes).transpose()?;
             return Cell::blob_of(bytes, self.size, self.checksum).map_err(Fault::OutOfRange);
         }
         if !flat {
-            return Err(Fault::OutOfRange(format!("`bytes`, `size` and `checksum` belong to a blob, and the kind is `{kind}`")));
+            return Err(Fault::OutOfRange(format!(
+                "`bytes`, `size` and `checksum` belong to a blob, and the kind is `{kind}`"
+            )));
         }
         let value = self.value.ok_or_else(|| Fault::OutOfRange("the value has a `kind` and no `value`".into()))?;
         if kind == "json" {

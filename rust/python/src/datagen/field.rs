@@ -77,7 +77,9 @@ fn read_one(index: usize, field: &Bound<'_, PyAny>) -> PyResult<FieldWrite> {
     let py = field.py();
     let Ok(mapping) = field.cast::<PyMapping>() else {
         let got = value::type_name(field);
-        return Err(PyTypeError::new_err(format!("a field write is a mapping such as {{\"field_name\": …}}, not {got}")));
+        return Err(PyTypeError::new_err(format!(
+            "a field write is a mapping such as {{\"field_name\": …}}, not {got}"
+        )));
     };
     let invalid = |key: &str, message: String| {
         errors::to_python(py, Error::InvalidEvent { event: index, key: key.to_owned(), message })

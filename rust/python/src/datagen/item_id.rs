@@ -104,7 +104,9 @@ impl PyItemId {
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         match other.cast::<Self>() {
             Ok(other) => self.0 == other.get().0,
-            Err(_) => other.cast::<PyString>().is_ok_and(|text| text.to_str().is_ok_and(|text| text == self.0.as_str())),
+            Err(_) => {
+                other.cast::<PyString>().is_ok_and(|text| text.to_str().is_ok_and(|text| text == self.0.as_str()))
+            }
         }
     }
 
@@ -145,7 +147,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ItemIdArg {
         }
         let Ok(text) = object.cast::<PyString>() else {
             let got = value::type_name(&object);
-            return Err(PyTypeError::new_err(format!("an item id is a `str` of id text or a `DatagenItemId`, not {got}")));
+            return Err(PyTypeError::new_err(format!(
+                "an item id is a `str` of id text or a `DatagenItemId`, not {got}"
+            )));
         };
         ItemId::parse(text.to_str()?).map(Self).map_err(|error| errors::to_python(object.py(), error))
     }

@@ -38,14 +38,19 @@ pub fn read(object: &Bound<'_, PyAny>) -> PyResult<StepPosition> {
     let py = object.py();
     let Ok(mapping) = object.cast::<PyMapping>() else {
         let got = value::type_name(object);
-        return Err(PyTypeError::new_err(format!("`position` takes a mapping such as {{\"step_name\": …}}, not {got}")));
+        return Err(PyTypeError::new_err(format!(
+            "`position` takes a mapping such as {{\"step_name\": …}}, not {got}"
+        )));
     };
     let mut position = StepPosition::default();
     let mut named = false;
     for item in mapping.items()?.iter() {
         let (key, part) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
         let Ok(key) = key.extract::<String>() else {
-            return Err(PyTypeError::new_err(format!("the keys of `position` are `str`, not {}", value::type_name(&key))));
+            return Err(PyTypeError::new_err(format!(
+                "the keys of `position` are `str`, not {}",
+                value::type_name(&key)
+            )));
         };
         named |= key == "step_name";
         set(&mut position, &key, &part).map_err(|error| errors::to_python(py, error))?;

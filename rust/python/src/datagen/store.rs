@@ -87,16 +87,18 @@ impl Log {
 
     /// Awaitable form of `append`; the events are read before it returns.
     #[pyo3(signature = (events: "object", intent))]
-    fn append_async<'py>(
-        &self,
-        events: &Bound<'py, PyAny>,
-        intent: &str,
-    ) -> PyResult<Awaitable<'py, (usize, usize)>> {
+    fn append_async<'py>(&self, events: &Bound<'py, PyAny>, intent: &str) -> PyResult<Awaitable<'py, (usize, usize)>> {
         bridge::future(events.py(), self.appending(events, intent)?)
     }
 
     /// The latest state of an item, or `None`; `strict` raises on problems.
-    fn fold_item(&self, py: Python<'_>, item_id: ItemIdArg, load_blobs: bool, strict: bool) -> PyResult<Option<PyFolded>> {
+    fn fold_item(
+        &self,
+        py: Python<'_>,
+        item_id: ItemIdArg,
+        load_blobs: bool,
+        strict: bool,
+    ) -> PyResult<Option<PyFolded>> {
         bridge::wait(py, self.folding(py, item_id, load_blobs, strict)?)
     }
 
@@ -183,11 +185,7 @@ impl Log {
     }
 
     /// Awaitable form of `pending`.
-    fn pending_async<'py>(
-        &self,
-        py: Python<'py>,
-        item_ids: Vec<ItemIdArg>,
-    ) -> PyResult<Awaitable<'py, Vec<PyItemId>>> {
+    fn pending_async<'py>(&self, py: Python<'py>, item_ids: Vec<ItemIdArg>) -> PyResult<Awaitable<'py, Vec<PyItemId>>> {
         bridge::future(py, self.choosing(py, item_ids)?)
     }
 
@@ -236,7 +234,13 @@ impl Log {
     }
 
     /// The items at and below one.
-    fn item_tree(&self, py: Python<'_>, root: ItemIdArg, max_items: usize, max_depth: Option<usize>) -> PyResult<PyTree> {
+    fn item_tree(
+        &self,
+        py: Python<'_>,
+        root: ItemIdArg,
+        max_items: usize,
+        max_depth: Option<usize>,
+    ) -> PyResult<PyTree> {
         bridge::wait(py, self.linking(py, root, max_items, max_depth)?)
     }
 

@@ -185,8 +185,7 @@ fn one(py: Python<'_>, event: Result<Event>) -> PyResult<PyEventBatch> {
 
 fn known(status: &str) -> Result<Status> {
     let message = || format!("unknown `{status}`; possible: {}", Status::ALL.map(Status::name).join(", "));
-    Status::parse(status)
-        .ok_or_else(|| Error::InvalidArgument { argument: "status".to_owned(), message: message() })
+    Status::parse(status).ok_or_else(|| Error::InvalidArgument { argument: "status".to_owned(), message: message() })
 }
 
 /// The exact text of an argument that takes any JSON; `None` where it is `None`.
