@@ -52,8 +52,8 @@ setup: tools $(READY) ## Make .venv and install what development needs.
 build: setup ## Compile the extension (debug) and install the package into .venv, editable.
 	$(BIN)/maturin develop --locked --profile dev
 
-demo: build ## Keep the standard library's sources in a store, through a SIGKILL (under two minutes once built).
-	$(BIN)/python examples/file_store.py
+demo: build ## An agent makes a data set of the standard library, is killed twice and resumes (under a minute once built).
+	$(BIN)/lance-context demo
 
 test: test-rust test-python ## Rust tests, then Python tests.
 
