@@ -31,7 +31,11 @@ from lance_context.demo_agent import work
 WORKERS = 16
 MODULES = 120
 KILLS = 2
-PLANTED = {"planted_missing.py": None, "planted_syntax.py": "def broken(:\n", "planted_bytes.py": "x = '\0'\n"}
+PLANTED: dict[str, str | None] = {
+    "planted_missing.py": None,
+    "planted_syntax.py": "def broken(:\n",
+    "planted_bytes.py": "x = '\0'\n",
+}
 
 
 class Proof(NamedTuple):
@@ -106,8 +110,8 @@ class Job:
     """One log, what it is made of, and the oracle beside it."""
 
     def __init__(self, directory: Path, name: str, sources: Path, keys: list[str]) -> None:
-        self.store = directory / f"{name}.log"
-        self.oracle = directory / f"{name}.oracle"
+        self.store: Path = directory / f"{name}.log"
+        self.oracle: Path = directory / f"{name}.oracle"
         self._parts = {"store": str(self.store), "oracle": str(self.oracle), "sources": str(sources), "keys": keys}
 
     def command(self, run_id: str) -> list[str]:
