@@ -270,7 +270,9 @@ proptest! {
         }
         let text: String = text.into_iter().collect();
         if let Ok(back) = RowReader::new(&spec).read(0, &text) {
-            prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok() || text.contains("\\ud"), "{}", text);
+            // Numbers that no float holds are JSON all the same.
+            let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+            prop_assert!(is_json || text.contains("\\ud"), "{}", text);
             prop_assert!(back.iter().all(|(column, _)| *column < spec.columns().len()));
         }
     }
