@@ -371,9 +371,8 @@ class AsyncDatagenStore(BaseDatagenStore):
 
 async def _events(log: Log, cursor: str | None) -> AsyncIterator[tuple[str, Event]]:
     while True:
-        cursors, events, at_end = await log.events_since_async(cursor)
+        cursors, events, cursor = await log.events_since_async(cursor)
         for pair in zip(cursors, as_events(events), strict=True):
             yield pair
-        if at_end or not cursors:
+        if cursor is None:
             return
-        cursor = cursors[-1]

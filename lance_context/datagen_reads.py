@@ -486,8 +486,7 @@ class DatagenReads(BaseDatagenStore):
 
 def _events(log: Log, cursor: str | None) -> Iterator[tuple[str, Event]]:
     while True:
-        cursors, events, at_end = log.events_since(cursor)
+        cursors, events, cursor = log.events_since(cursor)
         yield from zip(cursors, as_events(events), strict=True)
-        if at_end or not cursors:
+        if cursor is None:
             return
-        cursor = cursors[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -102,14 +101,10 @@ def test_two_processes_write_one_log(path: Path) -> None:
         Child(AGENT, path, "run b", "b", *keys["b"]) as second,
         DatagenStore.open_existing(path, read_only=True) as notebook,
     ):
-        acked = {first.read(), second.read()}
-        deadline = time.monotonic() + 20
-        while not acked <= set(completed_steps(notebook)):
-            # A writer that is new to the notebook is found within a second.
-            assert time.monotonic() < deadline
-        for _ in range(20):
+        acked: set[str] = set()
+        for _ in range(21):
             acked |= {first.read(), second.read()}
-            assert acked <= set(completed_steps(notebook)), "a live writer's durable steps are seen at once"
+            assert acked <= set(completed_steps(notebook)), "durable steps are seen at once, a new writer's too"
         for child in (first, second):
             assert child.finish().splitlines()[-1] == "end 8 0 0"
         overview = notebook.overview()
@@ -130,8 +125,7 @@ def test_a_second_process_takes_over_a_stopped_ones_item(path: Path) -> None:
         with Child(AGENT, path, "run b", "b", "0") as second:
             assert second.finish().splitlines()[-1] == "end 1 0 0"
         first.resume()
-        # It finds that it was overtaken; if it knows of the other's shard only later, its end is fenced by the fold.
-        assert first.finish().splitlines()[-1] in ("end 0 0 1", "end 0 1 0", "end 1 0 0")
+        assert first.finish().splitlines()[-1] == "end 0 0 1", "it finds that it was overtaken"
     with DatagenStore.open_existing(path, read_only=True) as store:
         item = store.fold_item("0")
         assert item is not None

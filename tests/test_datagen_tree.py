@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from lance_context import DatagenItemId, DatagenStore, DatagenStreamWriter, NotF
 from tests.agents import Opener, both
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from lance_context import Event, FieldWrite
@@ -157,6 +159,27 @@ def test_deep_trees_need_no_recursion(path: Path) -> None:
         assert balance.deepest < 100
 
 
+@contextmanager
+def another_thread_counting() -> Iterator[None]:
+    """Fails if a thread that counts beside the block was held up by it."""
+    ticks = 0
+    done = threading.Event()
+
+    def count() -> None:
+        nonlocal ticks
+        while not done.wait(0.001):
+            ticks += 1
+
+    counting = threading.Thread(target=count)
+    counting.start()
+    try:
+        yield
+    finally:
+        done.set()
+        counting.join()
+    assert ticks > 10
+
+
 def test_ten_thousand_children_are_bounded_while_other_threads_go_on(path: Path) -> None:
     children = 10_000
     root = DatagenItemId.parse("5")
@@ -170,22 +193,8 @@ def test_ten_thousand_children_are_bounded_while_other_threads_go_on(path: Path)
                 write: FieldWrite = {"field_name": "text", "field_type": "str", "value": "💡" * 300}
                 events += writer.step_completed({"step_name": "draft"}, [write])
             store.append(events)
-        ticks = 0
-        done = threading.Event()
-
-        def count() -> None:
-            nonlocal ticks
-            while not done.wait(0.001):
-                ticks += 1
-
-        counting = threading.Thread(target=count)
-        counting.start()
-        try:
+        with another_thread_counting():
             tree = store.item_tree("5", max_items=children + 1)
-        finally:
-            done.set()
-            counting.join()
-        assert ticks > 10
         assert (tree.shown, tree.total) == (children + 1, children + 1)
         html = tree._repr_html_()
         assert len(html.encode()) < 1_000_000
@@ -195,3 +204,28 @@ def test_ten_thousand_children_are_bounded_while_other_threads_go_on(path: Path)
         assert 500 < int(shown[1]) < children
         assert html.count("<summary>") == int(shown[1])
         assert len(store.item_tree("5")) == 1000
+
+
+def test_a_long_item_is_bounded_while_other_threads_go_on(path: Path) -> None:
+    checkpoints, appends = 100, 999
+    with DatagenStore.open(path, maintenance=None) as store:
+        writer = store.open_stream("5", run_id="r")
+        for n in range(checkpoints):
+            writes: list[FieldWrite] = [
+                {"field_name": "values", "field_type": "int", "value": n * appends + i, "op": "append"}
+                for i in range(appends)
+            ]
+            store.append_checkpoint(writer.step_completed({"step_name": "draft", "iteration": [n]}, writes))
+        assert writer.next_seq == 2 + checkpoints * (appends + 1)
+        with another_thread_counting():
+            item = store.fold_item("5", strict=True)
+        assert item is not None
+        assert item.values("values", int) == list(range(checkpoints * appends))
+        assert len(item.trajectory) == checkpoints
+        resumed = store.resume_stream("5", run_id="r2")
+        assert resumed is not None
+        store.append_checkpoint(resumed.step_completed({"step_name": "last"}, []))
+        tree = store.item_tree("5")
+        html = tree._repr_html_()
+        assert len(html.encode()) < 1_000_000
+        Balance(html)

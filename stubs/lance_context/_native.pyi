@@ -189,11 +189,11 @@ class Log:
         """
         Awaitable form of `doctor`.
         """
-    def events_since(self, /, cursor: str | None) -> tuple[list[str], list[dict[str, Any]], bool]:
+    def events_since(self, /, cursor: str | None) -> tuple[list[str], list[dict[str, Any]], str | None]:
         """
-        A page of events behind a cursor, each with its own, and whether it reaches the tail.
+        A page of events behind a cursor, each with its own, and the cursor to go on from, if anything is behind.
         """
-    def events_since_async(self, /, cursor: str | None) -> Awaitable[tuple[list[str], list[dict[str, Any]], bool]]:
+    def events_since_async(self, /, cursor: str | None) -> Awaitable[tuple[list[str], list[dict[str, Any]], str | None]]:
         """
         Awaitable form of `events_since`.
         """

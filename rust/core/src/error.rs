@@ -36,6 +36,18 @@ pub(crate) fn lost_claim(error: &lance::Error) -> bool {
         || text.contains("due to manifest contention: Retryable commit conflict")
 }
 
+/// Whether a commit to the base table came to nothing because another one was faster.
+pub(crate) fn contended(error: &lance::Error) -> bool {
+    use lance::Error::{CommitConflict, IncompatibleTransaction, RetryableCommitConflict, TooMuchWriteContention};
+    matches!(
+        error.find_root(),
+        CommitConflict { .. }
+            | IncompatibleTransaction { .. }
+            | RetryableCommitConflict { .. }
+            | TooMuchWriteContention { .. }
+    )
+}
+
 /// A lock whose holder panicked.
 pub(crate) fn poisoned() -> Error {
     Error::Internal { message: "a lock is poisoned by an earlier panic".to_owned(), source: None }

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::compute::take_record_batch;
 use lance_context_core::DatagenStore;
 use lance_context_spec::datagen::{
     Cell, Event, FailureNote, FieldOp, FieldWrite, FoldedItem, Intent, ItemId, Status, StepPosition, StreamWriter,
@@ -335,17 +337,16 @@ fn events_since_a_cursor_are_those_behind_it() {
                 4 => one.close().await.unwrap(),
                 _ => {}
             }
-            // Another process lists shards at most a second late; a new handle lists them at once.
-            let reader = if n == 0 { &reader } else { &two };
             loop {
                 let page = reader.events_since(cursor.as_deref()).await.unwrap();
                 for (next, event) in page.events {
                     assert!(seen.insert(event.event_id.clone()), "{} came twice", event.event_id);
                     cursor = Some(next);
                 }
-                if page.at_end {
+                if page.next.is_none() {
                     break;
                 }
+                assert_eq!(page.next, cursor);
             }
             assert_eq!(seen.len(), sent, "round {n}");
             if n == 4 {
@@ -368,12 +369,49 @@ fn more_events_than_a_page() {
         loop {
             let page = log.events_since(cursor.as_deref()).await.unwrap();
             seqs.extend(page.events.iter().map(|(_, event)| event.item_seq));
-            cursor = page.events.last().map(|(cursor, _)| cursor.clone()).or(cursor);
-            if page.at_end {
+            cursor = page.next;
+            if cursor.is_none() {
                 break;
             }
         }
         assert_eq!(seqs, (1..=2_502).collect::<Vec<_>>());
+    });
+}
+
+/// Rows that are no events, more than a page of them, hide none of those behind them.
+#[test]
+fn a_page_of_unreadable_rows_leads_on() {
+    run(async {
+        let place = Place::new();
+        let log = open(&place).await;
+        let mut stream = created(&log, "a", None).await;
+        let storage = log.storage();
+        let columns = storage.schema().names();
+        let row = storage.find("item_id", "a", columns, None).await.unwrap().remove(0);
+        let noise = take_record_batch(&row, &UInt32Array::from(vec![0; 2_200])).unwrap();
+        let texts =
+            |text: fn(usize) -> String| Arc::new(StringArray::from_iter_values((0..2_200).map(text))) as ArrayRef;
+        let schema = noise.schema();
+        let arrays = schema.fields().iter().zip(noise.columns()).map(|(field, column)| match field.name().as_str() {
+            "event_id" => texts(|n| format!("noise {n}")),
+            "event_type" => texts(|_| "NOISE".to_owned()),
+            "log_number" => Arc::new(Int64Array::from_iter_values(2..2_202)),
+            _ => Arc::clone(column),
+        });
+        let noise = RecordBatch::try_new(Arc::clone(&schema), arrays.collect()).unwrap();
+        storage.add(noise).await.unwrap();
+        let event = stream.step_started(&step("x"), None, 9).unwrap();
+        // The log goes on counting where it was; a claim starts anew above.
+        log.close().await.unwrap();
+        let log = open(&place).await;
+        append(&log, vec![event.clone()]).await;
+        let first = log.events_since(None).await.unwrap();
+        let noise = log.events_since(first.next.as_deref()).await.unwrap();
+        let rest = log.events_since(noise.next.as_deref()).await.unwrap();
+        assert_eq!([&first, &noise, &rest].map(|page| page.events.len()), [1, 0, 1]);
+        assert_eq!((&rest.events[0].1.event_id, rest.next), (&event.event_id, None));
+        let item = fold(&log, "a").await;
+        assert_eq!((item.problems.len(), item.last_item_seq), (2_200, 2));
     });
 }
 

@@ -1216,6 +1216,36 @@ fn a_lost_shard_is_found_and_goes_on_behind_what_is_merged() {
     assert_eq!(grave(&report), BTreeSet::new(), "{report:#?}");
 }
 
+/// A table that was put back to what it was before a writer came does not know that writer's shard.
+#[test]
+fn a_shard_that_the_table_does_not_name_is_found_and_named_again() {
+    let place = Place::new();
+    lived_in_by_two(&place);
+    let shard = crate::log::shard_directories(&place).remove(0);
+    let name = shard.file_name().unwrap().to_str().unwrap().to_owned();
+    let key = format!("lance-context:shard:{name}");
+    with_table(
+        &place,
+        move |mut table| async move { drop(table.update_config([(key.as_str(), None)]).await.unwrap()) },
+    );
+    let rows = || {
+        let location = Location::parse(&place.uri()).unwrap();
+        block_on(async move {
+            let reader = crate::log::try_open(location, None, quiet()).await.unwrap();
+            crate::log::everything(&reader, ReadMode::Latest).await.len()
+        })
+    };
+    // What of the shard is merged is in the table.
+    assert_eq!(rows(), 6, "the shard is read although nothing names it");
+    let report = examine_log(&place, false);
+    assert_eq!(grave(&report), BTreeSet::from([(Bad, code::SHARD_UNANNOUNCED)]), "{report:#?}");
+    assert!(report.findings.iter().any(|f| f.code == code::SHARD_UNANNOUNCED && f.subject.contains(&name)));
+    let report = examine_log(&place, true);
+    assert_eq!(repaired(&report), BTreeSet::from([code::SHARD_UNANNOUNCED]), "{report:#?}");
+    assert_eq!(grave(&report), BTreeSet::new(), "{report:#?}");
+    assert_eq!(rows(), 10);
+}
+
 /// The index on a lookup column is mended like that on the key.
 #[test]
 fn a_lost_or_stale_lookup_index_is_found_and_mended() {

@@ -12,6 +12,7 @@ mod edit;
 mod failing;
 mod faults;
 mod find;
+mod folds;
 mod log;
 mod log_machine;
 mod machine;

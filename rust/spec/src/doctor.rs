@@ -110,6 +110,8 @@ pub mod code {
     pub const DUPLICATE_KEY: &str = "duplicate-key";
     /// A directory of a shard that is not this store's; its rows are never read.
     pub const UNKNOWN_SHARD: &str = "unknown-shard";
+    /// A shard that the table does not name, so that nobody reads its rows. Repairable.
+    pub const SHARD_UNANNOUNCED: &str = "shard-unannounced";
     /// There are generations or WAL entries, and no shard manifest.
     pub const SHARD_MANIFEST_MISSING: &str = "shard-manifest-missing";
     /// A shard manifest cannot be read. Repairable where it is the newest and the WAL has all that it can have added.

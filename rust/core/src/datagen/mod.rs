@@ -7,6 +7,7 @@
 mod append;
 mod cursor;
 mod filter;
+mod folds;
 mod heads;
 mod read;
 mod rows;
@@ -20,6 +21,7 @@ use lance_context_spec::{DoctorReport, Error, MergeReport, OpenOptions, Optimize
 use crate::storage::{Kind, Location, StorageBase, doctor};
 use append::Append;
 pub use append::AppendedEvents;
+use folds::Folds;
 use heads::Heads;
 pub use read::EventPage;
 
@@ -30,6 +32,7 @@ const KIND: Kind = Kind { name: "datagen", key: "event_id", append_only: true, l
 pub struct DatagenStore {
     storage: StorageBase,
     heads: Arc<Heads>,
+    folds: Folds,
 }
 
 impl DatagenStore {
@@ -76,7 +79,7 @@ impl DatagenStore {
     ) -> Result<Self> {
         let opening = async move { StorageBase::open(location, KIND, schema, must_exist, options).await };
         let storage = crate::task::join(crate::task::spawn(opening)).await?;
-        Ok(Self { storage, heads: Arc::default() })
+        Ok(Self { storage, heads: Arc::default(), folds: Folds::default() })
     }
 
     /// The uri as given.

@@ -11,7 +11,7 @@ use lance_context_spec::{Error, Filter, Result};
 
 use super::cursor::Cursor;
 use super::{DatagenStore, filter, rows, texts};
-use crate::storage::Scan;
+use crate::storage::{Reach, Scan};
 
 /// Events of a page of [`DatagenStore::events_since`].
 const PAGE_EVENTS: usize = 1_000;
@@ -21,8 +21,8 @@ const PAGE_EVENTS: usize = 1_000;
 pub struct EventPage {
     /// Each event with the cursor behind it.
     pub events: Vec<(String, Event)>,
-    /// Whether nothing was behind the last one.
-    pub at_end: bool,
+    /// The cursor behind the last row that was read, an unreadable one too; `None` when nothing is behind it.
+    pub next: Option<String>,
 }
 
 impl DatagenStore {
@@ -39,27 +39,58 @@ impl DatagenStore {
     /// # Errors
     /// As [`DatagenStore::fold_item`].
     pub async fn fold_items(&self, ids: &[ItemId], load_blobs: bool) -> Result<Vec<FoldedItem>> {
-        let columns = if load_blobs { self.schema().names() } else { self.schema().resolve_projection(None)? };
-        let mut by_item: HashMap<String, Vec<Stored>> = HashMap::with_capacity(ids.len());
-        for event in self.find("item_id", ids, columns).await? {
-            let of = match &event {
-                Stored::Event(event) => event.item_id.as_str().to_owned(),
-                Stored::Damaged(damaged) => damaged.item_id.clone().unwrap_or_default(),
-            };
-            by_item.entry(of).or_default().push(event);
-        }
-        let mut items = Vec::with_capacity(by_item.len());
-        for id in ids {
-            let state = by_item.remove(id.as_str()).and_then(|events| FoldState::new(id.clone(), events));
-            if let Some(state) = state {
-                let item = state.item();
-                if load_blobs {
-                    self.verify(&item)?;
-                }
-                items.push(item);
+        let mut folded = if load_blobs { self.fold_with_blobs(ids).await? } else { self.fold_forward(ids).await? };
+        Ok(ids.iter().filter_map(|id| folded.remove(id)).collect())
+    }
+
+    /// Folds from zero: blobs are not kept.
+    async fn fold_with_blobs(&self, ids: &[ItemId]) -> Result<HashMap<ItemId, FoldedItem>> {
+        let mut events = by_item(self.find("item_id", ids, self.schema().names()).await?);
+        let states = ids.iter().filter_map(|id| FoldState::new(id.clone(), events.remove(id.as_str())?));
+        let folded: HashMap<_, _> = states.map(|state| (state.item_id().clone(), state.item())).collect();
+        folded.values().try_for_each(|item| self.verify(item))?;
+        Ok(folded)
+    }
+
+    /// Continues what is kept of earlier folds, and folds the rest from zero.
+    async fn fold_forward(&self, ids: &[ItemId]) -> Result<HashMap<ItemId, FoldedItem>> {
+        let kept = self.folds.of(ids).await;
+        let mut folded = HashMap::with_capacity(ids.len());
+        if let Some(since) = kept.values().map(|fold| fold.reach()).reduce(|one, other| one.meet(&other)) {
+            let known: Vec<ItemId> = kept.keys().map(|id| (*id).clone()).collect();
+            let (mut events, reach, is_all) = self.find_since("item_id", &known, Some(since)).await?;
+            for (id, fold) in &kept {
+                let since = events.remove(id.as_str()).unwrap_or_default();
+                let item = if is_all {
+                    self.folds.fold(id, since, &reach).await
+                } else {
+                    self.folds.advance(id, fold, since, &reach).await
+                };
+                folded.extend(item.map(|item| ((*id).clone(), item)));
             }
         }
-        Ok(items)
+        let rest: Vec<ItemId> = ids.iter().filter(|id| !folded.contains_key(*id)).cloned().collect();
+        if !rest.is_empty() {
+            let (mut events, reach, _) = self.find_since("item_id", &rest, None).await?;
+            for id in rest {
+                if let Some(item) = self.folds.fold(&id, events.remove(id.as_str()).unwrap_or_default(), &reach).await {
+                    folded.insert(id, item);
+                }
+            }
+        }
+        Ok(folded)
+    }
+
+    /// The events by item, without the bytes of blobs; how far was read; and whether that is all of them.
+    async fn find_since(
+        &self,
+        column: &'static str,
+        ids: &[ItemId],
+        since: Option<Reach>,
+    ) -> Result<(HashMap<String, Vec<Stored>>, Reach, bool)> {
+        let columns = self.schema().resolve_projection(None)?;
+        let found = self.storage().find_since(column, texts(ids), columns, None, since).await?;
+        Ok((by_item(rows::decode(self.schema(), &found.rows)?), found.reach, found.is_all))
     }
 
     fn verify(&self, item: &FoldedItem) -> Result<()> {
@@ -207,7 +238,7 @@ impl DatagenStore {
                 events.push((cursor.text(), event.as_ref().clone()));
             }
         }
-        Ok(EventPage { events, at_end: rows < PAGE_EVENTS })
+        Ok(EventPage { events, next: (rows == PAGE_EVENTS).then(|| cursor.text()) })
     }
 
     /// The bytes of the blob that an event wrote.
@@ -253,6 +284,18 @@ impl DatagenStore {
         let selection = TreeSelection::of(root, known, bounds)?;
         ItemTree::build(root, self.fold_items(&selection.item_ids, false).await?, selection.total)
     }
+}
+
+fn by_item(events: Vec<Stored>) -> HashMap<String, Vec<Stored>> {
+    let mut by_item: HashMap<String, Vec<Stored>> = HashMap::new();
+    for event in events {
+        let of = match &event {
+            Stored::Event(event) => event.item_id.as_str().to_owned(),
+            Stored::Damaged(damaged) => damaged.item_id.clone().unwrap_or_default(),
+        };
+        by_item.entry(of).or_default().push(event);
+    }
+    by_item
 }
 
 fn place(event: &Event) -> (&ItemId, i32, &str, i64) {

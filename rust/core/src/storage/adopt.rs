@@ -33,7 +33,7 @@ pub(super) async fn adopt(inner: &Inner, writer: &Writer, silence: Duration) -> 
 }
 
 async fn take_all(inner: &Inner, silence: Duration, adopted: &mut Vec<(Arc<Shard>, Arc<ShardWriter>)>) -> Result<()> {
-    for shard in inner.shards.all().await? {
+    for shard in inner.shards.of(&*inner.base.latest().await?)? {
         if inner.is_abandoned(&shard, silence).await?
             && let Some(writer) = take(inner, &shard).await?
         {

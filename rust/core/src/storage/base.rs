@@ -1,12 +1,13 @@
 //! The base table as this handle last saw it, and how it notices that there is a newer version.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU64;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use lance::Dataset;
 use lance::dataset::mem_wal::DatasetMemWalExt;
+use lance::dataset::statistics::DatasetStatisticsExt;
 use lance::index::{DatasetIndexExt, DatasetIndexInternalExt};
 use lance_context_spec::Result;
 use lance_index::metrics::NoOpMetricsCollector;
@@ -15,7 +16,7 @@ use lance_table::format::Fragment;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::Kind;
+use super::{Kind, shards};
 use crate::clock;
 use crate::error::{poisoned, storage};
 
@@ -28,8 +29,11 @@ pub(super) fn index_name(column: &str) -> String {
 #[derive(Debug)]
 pub(super) struct BaseView {
     pub dataset: Arc<Dataset>,
+    /// The shards that it announces.
+    pub shards: BTreeSet<Uuid>,
     merged: HashMap<Uuid, u64>,
     indexes: HashMap<&'static str, OnceCell<Option<ColumnIndex>>>,
+    column_bytes: OnceCell<HashMap<u32, u64>>,
 }
 
 /// The opened segments of the index on a column; together they cover every fragment.
@@ -50,7 +54,8 @@ impl BaseView {
         let marks = details.into_iter().flat_map(|details| details.compacted_sstables);
         let merged = marks.map(|mark| (mark.shard_id, mark.generation)).collect();
         let indexes = indexed.map(|column| (column, OnceCell::new())).collect();
-        Ok(Self { dataset, merged, indexes })
+        let shards = shards::announced(dataset.config());
+        Ok(Self { dataset, shards, merged, indexes, column_bytes: OnceCell::new() })
     }
 
     /// The newest generation of a shard whose rows are in this version; it and older ones must not be read again.
@@ -60,9 +65,30 @@ impl BaseView {
 
     /// Bytes of a row on storage, on average; 0 where there is none.
     pub fn bytes_per_row(&self) -> u64 {
-        let fragments = self.dataset.fragments();
-        let rows: usize = fragments.iter().filter_map(|fragment| fragment.physical_rows).sum();
-        fragments.iter().map(fragment_bytes).sum::<u64>() / (rows as u64).max(1)
+        self.dataset.fragments().iter().map(fragment_bytes).sum::<u64>() / self.physical_rows()
+    }
+
+    /// Whether `columns` of a row have more than `limit` bytes on storage, on average.
+    pub async fn is_wider(&self, columns: &[String], limit: u64) -> lance::Result<bool> {
+        // The sizes of whole files are at hand; those of columns are in the files.
+        if self.bytes_per_row() <= limit {
+            return Ok(false);
+        }
+        let sizes = self.column_bytes.get_or_try_init(|| self.read_column_bytes()).await?;
+        let fields = self.dataset.schema().project(columns)?.field_ids();
+        let of_field = |id: i32| u32::try_from(id).ok().and_then(|id| sizes.get(&id).copied()).unwrap_or(0);
+        Ok(fields.into_iter().map(of_field).sum::<u64>() / self.physical_rows() > limit)
+    }
+
+    /// Deleted ones included; 1 where there is none.
+    fn physical_rows(&self) -> u64 {
+        let rows = self.dataset.fragments().iter().filter_map(|fragment| fragment.physical_rows).sum::<usize>();
+        (rows as u64).max(1)
+    }
+
+    async fn read_column_bytes(&self) -> lance::Result<HashMap<u32, u64>> {
+        let sizes = self.dataset.calculate_data_stats().await?.fields;
+        Ok(sizes.into_iter().map(|field| (field.id, field.bytes_on_disk)).collect())
     }
 
     /// The index on `column`, or `None` where there is none and while some fragment is not covered by it.
@@ -75,7 +101,7 @@ impl BaseView {
         let name = index_name(column);
         let indices = self.dataset.load_indices().await?;
         let mut segments = Vec::new();
-        let mut covered = std::collections::BTreeSet::new();
+        let mut covered = BTreeSet::new();
         for index in indices.iter().filter(|index| index.name == name) {
             let Some(fragments) = &index.fragment_bitmap else { return Ok(None) };
             if fragments.is_empty() {

@@ -39,15 +39,14 @@ pub(super) struct Replayed {
 pub(super) async fn claim(inner: &Inner, shard: &Shard) -> Result<Arc<ShardWriter>, Unclaimed> {
     let failed = unclaimed(inner.store(), "claim");
     quarantine(inner, shard).await.map_err(Unclaimed::Failed)?;
-    let is_new = shard.manifest().await.map_err(Unclaimed::Failed)?.is_none();
+    if inner.kind.append_only {
+        shards::announce(inner, shard).await.map_err(Unclaimed::Failed)?;
+    }
     inner.before(Step::Claim).await;
     let loading = inner.log_access.builder().load();
     let dataset = Box::pin(loading).await.map_err(&failed)?;
     let opening = dataset.mem_wal_writer(shard.id, config(inner, shard));
     let writer = Arc::new(Box::pin(opening).await.map_err(&failed)?);
-    if is_new {
-        shards::announce();
-    }
     Ok(writer)
 }
 

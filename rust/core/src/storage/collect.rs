@@ -15,7 +15,7 @@ use crate::error::{storage, vanished};
 impl Inner {
     /// Deletes what waited long enough, of every shard.
     pub(super) async fn collect(&self) -> Result<()> {
-        for shard in self.shards.all().await? {
+        for shard in self.shards.of(&*self.base.latest().await?)? {
             self.collect_shard(&shard).await?;
         }
         Ok(())

@@ -25,9 +25,22 @@ use lance_index::scalar::{SargableQuery, ScalarIndex, SearchResult};
 use super::Inner;
 use super::base::{BaseView, index_name};
 use super::edit::CONCURRENT_LOOKUPS;
+use super::reach::Reach;
 use super::scan::{ATTEMPTS, reorder};
 use super::sources::{Source, last_visible_row, row_at};
 use crate::error::{storage, vanished};
+
+/// Rows that were found.
+#[derive(Debug)]
+pub struct Found {
+    /// The rows, place by place.
+    pub rows: Vec<RecordBatch>,
+    /// How far was seen.
+    pub reach: Reach,
+    /// Whether these are all that match; otherwise those that came after what the caller had seen, and perhaps some of
+    /// those again.
+    pub is_all: bool,
+}
 
 /// What is looked for.
 #[derive(Clone, Copy)]
@@ -49,15 +62,26 @@ impl Wanted<'_> {
 }
 
 impl Inner {
-    /// The live rows whose `column` is one of `values`, place by place.
-    pub(super) async fn find(&self, wanted: Wanted<'_>, read: Option<ReadMode>) -> Result<Vec<RecordBatch>> {
+    /// The live rows whose `column` is one of `values`, place by place; with `since`, only those that came after it
+    /// if they can be told apart.
+    pub(super) async fn find(
+        &self,
+        wanted: Wanted<'_>,
+        read: Option<ReadMode>,
+        since: Option<&Reach>,
+    ) -> Result<Found> {
         self.check_lookup(wanted.column)?;
         let mut attempt = 1;
         loop {
             let snapshot = self.snapshot(read).await?.pinned()?;
-            match self.find_in(&snapshot.base, &self.sources(&snapshot), wanted).await {
+            let reach = Reach::of(&snapshot);
+            let since = since.filter(|since| since.is_continued_by(&reach, &snapshot.base));
+            match self.find_in(&snapshot.base, &self.sources(&snapshot), wanted, since).await {
                 Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
-                outcome => return outcome.map_err(storage(self.store(), "read")),
+                outcome => {
+                    let rows = outcome.map_err(storage(self.store(), "read"))?;
+                    return Ok(Found { rows, reach, is_all: since.is_none() });
+                }
             }
         }
     }
@@ -76,6 +100,7 @@ impl Inner {
         view: &BaseView,
         sources: &[Source<'_>],
         wanted: Wanted<'_>,
+        since: Option<&Reach>,
     ) -> lance::Result<Vec<RecordBatch>> {
         if wanted.values.is_empty() {
             return Ok(Vec::new());
@@ -89,7 +114,8 @@ impl Inner {
             let (earlier, source) = (sources.get(..at).unwrap_or_default(), sources.get(at));
             let mut live = Vec::new();
             let Some(source) = source else { return Ok(live) };
-            for batch in self.candidates(view, source, wanted, read).await? {
+            let Some(from) = since.map_or(Some(0), |since| since.unseen(source)) else { return Ok(live) };
+            for batch in self.candidates(view, source, from, wanted, read).await? {
                 let batch = self.unshadowed(view, matching(&batch, wanted)?, earlier).await?;
                 if batch.num_rows() > 0 {
                     live.push(reorder(&batch, wanted.columns)?);
@@ -101,18 +127,19 @@ impl Inner {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Rows of one place, among them all that match.
+    /// Rows of one place, among them all that match; of memory those from row `from` on.
     async fn candidates(
         &self,
         view: &BaseView,
         source: &Source<'_>,
+        from: u64,
         wanted: Wanted<'_>,
         columns: &[String],
     ) -> lance::Result<Vec<RecordBatch>> {
         let fresh = || columns.iter().cloned().chain([TOMBSTONE.to_owned()]).collect::<Vec<_>>();
         match source {
-            Source::Memory(table) => self.candidates_in_memory(table, wanted, &fresh()),
-            Source::Generation(uri) => {
+            Source::Memory { table, .. } => self.candidates_in_memory(table, from, wanted, &fresh()),
+            Source::Generation { uri, .. } => {
                 let (generation, columns) = (self.open_generation(view, uri).await?, fresh());
                 match self.generation_index(&generation, uri, wanted.column).await? {
                     Some(index) => {
@@ -138,6 +165,7 @@ impl Inner {
     fn candidates_in_memory(
         &self,
         table: &InMemoryMemTableRef,
+        from: u64,
         wanted: Wanted<'_>,
         columns: &[String],
     ) -> lance::Result<Vec<RecordBatch>> {
@@ -149,7 +177,10 @@ impl Inner {
         });
         let index = index.ok_or_else(|| lance::Error::internal(format!("a memtable lacks `{}`", wanted.column)))?;
         let mut rows = Vec::new();
-        for position in wanted.scalars().iter().flat_map(|value| index.get(value)).filter(|at| *at <= last) {
+        for position in wanted.scalars().iter().flat_map(|value| index.get(value)) {
+            if !(from..=last).contains(&position) {
+                continue;
+            }
             let Some((batch, row)) = row_at(table, position) else { continue };
             let row = reorder(&batch.slice(row, 1), columns)?;
             let key = row.column_by_name(self.kind.key).and_then(|column| column.as_string_opt::<i32>());

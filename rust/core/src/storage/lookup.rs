@@ -159,8 +159,8 @@ impl Inner {
     ) -> lance::Result<Option<RecordBatch>> {
         for source in sources {
             let found = match source {
-                Source::Memory(table) => probe_memory(table, key, columns)?,
-                Source::Generation(uri) => self.probe_generation(view, uri, key, columns).await?,
+                Source::Memory { table, .. } => probe_memory(table, key, columns)?,
+                Source::Generation { uri, .. } => self.probe_generation(view, uri, key, columns).await?,
                 Source::Base => match self.probe_base(view, key, columns).await? {
                     Some(row) => Found::Row(row),
                     None => Found::Nothing,

@@ -35,7 +35,7 @@ use super::steps::Step;
 use super::writer::Writer;
 use super::{Inner, Kind, SESSION};
 use crate::clock;
-use crate::error::{storage, vanished};
+use crate::error::{contended, storage, vanished};
 
 /// Index segments above this number are folded into one.
 const INDEX_SEGMENTS: usize = 8;
@@ -157,22 +157,14 @@ async fn take(inner: &Inner, view: &BaseView, sealed: &Sealed) -> lance::Result<
 
 /// Whether another process merged, or merged and collected, while this one prepared.
 pub(super) fn lost_to_another_merge(error: &lance::Error) -> bool {
-    use lance::Error::{CommitConflict, IncompatibleTransaction, RetryableCommitConflict, TooMuchWriteContention};
-    matches!(
-        error.find_root(),
-        CommitConflict { .. }
-            | IncompatibleTransaction { .. }
-            | RetryableCommitConflict { .. }
-            | TooMuchWriteContention { .. }
-    ) || error.to_string().contains("Stale SSTable compaction")
-        || vanished(error)
+    contended(error) || error.to_string().contains("Stale SSTable compaction") || vanished(error)
 }
 
 impl Inner {
     /// The generations that every shard lists, oldest first.
     pub(super) async fn sealed(&self) -> Result<Sealed> {
         let mut sealed = Sealed::new();
-        for shard in self.shards.all().await? {
+        for shard in self.shards.of(&*self.base.latest().await?)? {
             let Some(manifest) = shard.manifest().await? else { continue };
             let mut generations = manifest.sstables.clone();
             generations.sort_unstable_by_key(|sealed| sealed.generation);

@@ -22,6 +22,7 @@ mod merge;
 mod meta;
 mod optimize;
 mod plan;
+mod reach;
 mod scan;
 mod shard;
 mod shards;
@@ -49,9 +50,11 @@ use uuid::Uuid;
 
 pub use doctor::doctor;
 pub use edit::Change;
+pub use find::Found;
 use location::Access;
 pub use location::Location;
 pub use plan::{Outcome, Plan, Planned, Stored};
+pub use reach::Reach;
 pub use scan::{RowStream, Scan};
 pub use steps::{Step, StepObserver};
 
@@ -160,8 +163,8 @@ impl StorageBase {
         let store = location.given.as_str();
         let object_store = dataset.object_store(None).await.map_err(storage(store, "open"))?;
         let base_path = dataset.branch_location().path;
-        let shards = Shards::open(store, object_store, base_path, own, kind.append_only).await?;
         let base = Base::new(store, dataset, kind, meta.gc_grace).await?;
+        let shards = Shards::open(store, object_store, base_path, own, &base.seen()?.shards).await?;
         let inner = Arc::new(Inner {
             kind,
             schema: Arc::new(meta.schema.clone()),
@@ -440,12 +443,28 @@ impl StorageBase {
         columns: Vec<String>,
         read: Option<ReadMode>,
     ) -> Result<Vec<RecordBatch>> {
+        Ok(self.find_since(column, values, columns, read, None).await?.rows)
+    }
+
+    /// As [`StorageBase::find_many`] in an append-only store, leaving out what was there at an earlier read with the
+    /// same `read` where that can be told.
+    ///
+    /// # Errors
+    /// As [`StorageBase::find`].
+    pub async fn find_since(
+        &self,
+        column: &str,
+        values: Vec<String>,
+        columns: Vec<String>,
+        read: Option<ReadMode>,
+        since: Option<Reach>,
+    ) -> Result<Found> {
         self.inner.check_open()?;
         let inner = Arc::clone(&self.inner);
         let column = column.to_owned();
         let finding = async move {
             let wanted = Wanted { column: &column, values: &values, columns: &columns };
-            inner.find(wanted, read).await
+            inner.find(wanted, read, since.as_ref()).await
         };
         task::join(task::spawn(finding)).await
     }
@@ -540,7 +559,7 @@ impl Inner {
     async fn stats(&self) -> Result<Stats> {
         let view = self.base.latest().await?;
         let (mut wal_entries, mut wal_bytes) = (0, 0);
-        for shard in self.shards.all().await? {
+        for shard in self.shards.of(&view)? {
             let (entries, bytes) = shard.wal_size().await?;
             (wal_entries, wal_bytes) = (wal_entries + entries, wal_bytes + bytes);
         }

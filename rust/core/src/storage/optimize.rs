@@ -120,7 +120,7 @@ async fn fold_index(inner: &Inner, column: &str, dataset: &mut Dataset) -> lance
 impl Inner {
     /// Removes shard manifests that nobody needs.
     pub(super) async fn prune_manifests(&self) -> Result<()> {
-        for shard in self.shards.all().await? {
+        for shard in self.shards.of(&*self.base.latest().await?)? {
             shard.prune_manifests().await?;
         }
         Ok(())

@@ -117,7 +117,7 @@ impl<'a> Stored<'a> {
         loop {
             let (snapshot, planned) = (self.snapshot().await?, self.planned()?);
             let sources = self.sources(&snapshot, planned.as_ref());
-            match self.inner.find_in(&snapshot.base, &sources, wanted).await {
+            match self.inner.find_in(&snapshot.base, &sources, wanted, None).await {
                 Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt = self.again(attempt).await,
                 outcome => return outcome.map_err(storage(self.inner.store(), "read")),
             }
@@ -151,7 +151,7 @@ impl<'a> Stored<'a> {
         let mut sources = self.inner.sources(snapshot);
         if let Some(planned) = planned {
             let at = if self.inner.kind.append_only { sources.len() } else { 0 };
-            sources.insert(at, Source::Memory(&planned.active));
+            sources.insert(at, Source::Memory { shard_id: self.shard_id(), table: &planned.active });
         }
         sources
     }

@@ -114,7 +114,7 @@ impl Inner {
         scan: &Scan,
         sender: &mpsc::Sender<Result<RecordBatch>>,
     ) -> lance::Result<()> {
-        let by_key = self.is_wide(snapshot, scan);
+        let by_key = self.is_wide(snapshot, scan).await?;
         let key = [self.kind.key.to_owned()];
         let schema = self.schema_of(&scan.columns);
         let mut scanned = self.scan_snapshot(snapshot, scan, if by_key { &key } else { &scan.columns }).await?;
@@ -156,10 +156,12 @@ impl Inner {
     }
 
     /// Whether a thousand rows of the projection are too much to hold at once.
-    fn is_wide(&self, snapshot: &Snapshot, scan: &Scan) -> bool {
-        let columns = self.schema.columns().iter().filter(|column| scan.columns.contains(&column.name));
-        columns.into_iter().any(|column| matches!(column.column_type, ColumnType::Binary { .. }))
-            || snapshot.base.bytes_per_row() > WIDE_ROW_BYTES && scan.columns.len() > 1
+    async fn is_wide(&self, snapshot: &Snapshot, scan: &Scan) -> lance::Result<bool> {
+        let mut columns = self.schema.columns().iter().filter(|column| scan.columns.contains(&column.name));
+        if columns.any(|column| matches!(column.column_type, ColumnType::Binary { .. })) {
+            return Ok(true);
+        }
+        Ok(scan.columns.len() > 1 && snapshot.base.is_wider(&scan.columns, WIDE_ROW_BYTES).await?)
     }
 
     /// The rows whose keys are in the first column of `keys`, in that order.
@@ -349,7 +351,7 @@ impl Inner {
     }
 
     async fn list_snapshot(&self, snapshot: &Snapshot, scan: &Scan) -> lance::Result<Vec<RecordBatch>> {
-        let by_key = self.is_wide(snapshot, scan) || scan.limit.is_some_and(|limit| limit <= SHORT_PAGE);
+        let by_key = scan.limit.is_some_and(|limit| limit <= SHORT_PAGE) || self.is_wide(snapshot, scan).await?;
         if !by_key || scan.columns.len() == 1 {
             return self.page(snapshot, scan, &scan.columns).await;
         }

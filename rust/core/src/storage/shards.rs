@@ -1,35 +1,38 @@
 //! The shards of a store: the one that this handle writes to, and those that it reads.
 //!
-//! Only stores whose rows are never rewritten have more than one. Each writer name has a shard of its own, which
-//! its first claim makes; readers find it by listing, at most [`STALE`] later, and at once in the process that made it.
+//! Only stores whose rows are never rewritten have more than one. Each writer name has a shard of its own. Its first
+//! claim announces the shard in the table's configuration before there is anything in it, so that whoever knows the
+//! newest version of the table knows every shard, and no reader has to list directories.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, RwLock};
-use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
+use lance::Dataset;
 use lance::dataset::mem_wal::util::mem_wal_path;
 use lance_context_spec::{Error, Result};
 use lance_io::object_store::ObjectStore;
 use object_store::path::Path;
 use uuid::Uuid;
 
+use super::Inner;
+use super::base::BaseView;
 use super::shard::Shard;
+use super::steps::Step;
 use crate::clock;
-use crate::error::{poisoned, storage};
+use crate::error::{contended, poisoned, storage};
 
-/// A list of shards is good for so long.
-const STALE: Duration = Duration::from_secs(1);
+/// Prefix of the table's configuration keys that announce a shard; its id follows.
+const ANNOUNCED: &str = "lance-context:shard:";
+
+/// Writers that announce their shards at the same moment take turns; one of them tries this often.
+const ANNOUNCE_ATTEMPTS: u32 = 16;
 
 /// Shards are looked at together, so many at a time.
 pub(super) const CONCURRENT: usize = 16;
 
 /// The longest name of a writer.
 const MAX_WRITER_ID_BYTES: usize = 255;
-
-/// How many shards this process has made.
-static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// The shards that live handles of this process own, by store, with how many handles say so.
 static OWNED: LazyLock<Mutex<HashMap<(String, Uuid), usize>>> = LazyLock::new(Mutex::default);
@@ -52,7 +55,36 @@ pub(super) fn shard_of(writer_id: &str) -> Result<Uuid> {
     Ok(Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("writer-{writer_id}").as_bytes()))
 }
 
-/// The ids of the shards that `root` holds, in order.
+/// The shards that a table's configuration announces.
+pub(super) fn announced(config: &HashMap<String, String>) -> BTreeSet<Uuid> {
+    config.keys().filter_map(|key| Uuid::parse_str(key.strip_prefix(ANNOUNCED)?).ok()).collect()
+}
+
+/// The entry of a table's configuration that announces a shard.
+pub(super) fn announcement(shard_id: Uuid) -> [(String, String); 1] {
+    [(format!("{ANNOUNCED}{shard_id}"), "true".to_owned())]
+}
+
+/// Announces `shard`, unless somebody did.
+pub(super) async fn announce(inner: &Inner, shard: &Shard) -> Result<()> {
+    let mut attempt = 0;
+    loop {
+        let view = inner.base.latest().await?;
+        if view.shards.contains(&shard.id) {
+            return Ok(());
+        }
+        inner.before(Step::Announce).await;
+        let mut dataset: Dataset = view.dataset.as_ref().clone();
+        match dataset.update_config(announcement(shard.id)).await {
+            Ok(_) => return Ok(()),
+            Err(error) if contended(&error) && attempt < ANNOUNCE_ATTEMPTS => clock::back_off(attempt).await,
+            Err(error) => return Err(storage(inner.store(), "announce a shard")(error)),
+        }
+        attempt += 1;
+    }
+}
+
+/// The ids of the shards that have a directory in `root`, in order.
 pub(super) async fn list(object_store: &ObjectStore, root: &Path) -> object_store::Result<Vec<Uuid>> {
     let listing = match object_store.inner.list_with_delimiter(Some(&mem_wal_path(root))).await {
         Ok(listing) => listing,
@@ -63,11 +95,6 @@ pub(super) async fn list(object_store: &ObjectStore, root: &Path) -> object_stor
     let mut ids: Vec<Uuid> = names.filter_map(|name| Uuid::parse_str(name).ok()).collect();
     ids.sort_unstable();
     Ok(ids)
-}
-
-/// Tells the readers of this process that a shard was made.
-pub(super) fn announce() {
-    MADE.fetch_add(1, Ordering::Release);
 }
 
 /// Says that a live handle of this process owns a shard, until it is dropped.
@@ -108,37 +135,19 @@ pub(super) struct Shards {
     object_store: Arc<ObjectStore>,
     root: Path,
     own: Arc<Shard>,
-    /// Whether there can be others.
-    are_many: bool,
-    known: RwLock<Known>,
-}
-
-#[derive(Debug)]
-struct Known {
-    shards: BTreeMap<Uuid, Arc<Shard>>,
-    listed_at: Duration,
-    made: u64,
+    known: RwLock<BTreeMap<Uuid, Arc<Shard>>>,
 }
 
 impl Shards {
-    /// Lists the shards and notes how far each log goes.
+    /// Notes how far the logs of this handle's `own` shard and of the `announced` ones go.
     pub async fn open(
         store: &str,
         object_store: Arc<ObjectStore>,
         root: Path,
         own: Uuid,
-        are_many: bool,
+        announced: &BTreeSet<Uuid>,
     ) -> Result<Self> {
-        let (made, listed_at) = (MADE.load(Ordering::Acquire), clock::since_boot());
-        let mut ids = if are_many {
-            let listed = list(&object_store, &root).await;
-            listed.map_err(|e| storage(store, "list the shards")(lance::Error::from(e)))?
-        } else {
-            Vec::new()
-        };
-        if !ids.contains(&own) {
-            ids.push(own);
-        }
+        let ids: BTreeSet<Uuid> = announced.iter().copied().chain([own]).collect();
         let opened = futures::stream::iter(ids.into_iter().map(|id| {
             let mut shard = Shard::new(store, Arc::clone(&object_store), root.clone(), id);
             async move {
@@ -148,8 +157,7 @@ impl Shards {
         }));
         let shards: BTreeMap<_, _> = opened.buffer_unordered(CONCURRENT).try_collect().await?;
         let own = shards.get(&own).cloned().ok_or_else(poisoned)?;
-        let known = RwLock::new(Known { shards, listed_at, made });
-        Ok(Self { store: store.to_owned(), object_store, root, own, are_many, known })
+        Ok(Self { store: store.to_owned(), object_store, root, own, known: RwLock::new(shards) })
     }
 
     /// The shard that this handle writes to.
@@ -157,27 +165,22 @@ impl Shards {
         &self.own
     }
 
-    /// Every shard, ordered by id.
-    pub async fn all(&self) -> Result<Vec<Arc<Shard>>> {
-        if !self.are_many {
+    /// This handle's own shard and those that `view` announces, ordered by id. What is written elsewhere after `view`
+    /// was current is in no other shard than these and those that a later view announces.
+    pub fn of(&self, view: &BaseView) -> Result<Vec<Arc<Shard>>> {
+        if view.shards.iter().all(|id| *id == self.own.id) {
             return Ok(vec![Arc::clone(&self.own)]);
         }
-        let (made, now) = (MADE.load(Ordering::Acquire), clock::since_boot());
-        {
-            let known = self.known.read().map_err(|_| poisoned())?;
-            if known.made == made && now.saturating_sub(known.listed_at) < STALE {
-                return Ok(known.shards.values().cloned().collect());
-            }
+        let ids: BTreeSet<Uuid> = view.shards.iter().copied().chain([self.own.id]).collect();
+        let known = self.known.read().map_err(|_| poisoned())?;
+        let shards: Option<Vec<_>> = ids.iter().map(|id| known.get(id).cloned()).collect();
+        drop(known);
+        if let Some(shards) = shards {
+            return Ok(shards);
         }
-        let listed = list(&self.object_store, &self.root).await;
-        let ids = listed.map_err(|e| storage(&self.store, "list the shards")(lance::Error::from(e)))?;
         let mut known = self.known.write().map_err(|_| poisoned())?;
-        for id in ids {
-            // What came later than the handle has nothing that was durable when it was opened.
-            let new = || Arc::new(Shard::new(&self.store, Arc::clone(&self.object_store), self.root.clone(), id));
-            known.shards.entry(id).or_insert_with(new);
-        }
-        (known.listed_at, known.made) = (now.max(known.listed_at), made.max(known.made));
-        Ok(known.shards.values().cloned().collect())
+        // What came later than the handle has nothing that was durable when it was opened.
+        let new = |id| Arc::new(Shard::new(&self.store, Arc::clone(&self.object_store), self.root.clone(), id));
+        Ok(ids.into_iter().map(|id| Arc::clone(known.entry(id).or_insert_with(|| new(id)))).collect())
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! For each shard memory first, then its manifest; the base table last: a generation sealed or merged in between
 //! is then seen twice rather than not at all, and two rules drop the second sight of it: generations
-//! that the base table already holds, and generations that memory still holds.
+//! that the base table already holds, and generations that memory still holds. If the base table then announces
+//! shards that were not looked at, all is looked at again.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use super::shards::CONCURRENT;
 use crate::clock;
 use crate::error::{fenced_by_peer, storage};
 
-/// A very busy sealer can invalidate the tail between two looks at the manifest; then look again.
+/// A very busy sealer can invalidate the tail between two looks at the manifest, and new writers the list of shards;
+/// then look again.
 const ATTEMPTS: u32 = 64;
 
 /// What one read works on.
@@ -30,6 +32,16 @@ pub(super) struct Snapshot {
     pub base: Arc<BaseView>,
     /// The shards that have rows which the base table lacks, ordered by id.
     pub shards: Vec<Fresh>,
+    /// Every shard that was ever written to.
+    pub looked: Vec<Looked>,
+}
+
+/// Who wrote to a shard last, and the generation that its next seal gets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looked {
+    pub id: Uuid,
+    pub epoch: u64,
+    pub generation: u64,
 }
 
 /// What a shard has that is not merged.
@@ -93,12 +105,21 @@ impl Inner {
     /// A snapshot of what `read` may see.
     pub(super) async fn snapshot(&self, read: Option<ReadMode>) -> Result<Snapshot> {
         let read = read.unwrap_or(self.default_read);
-        let shards = self.shards.all().await?;
-        let looks = shards.into_iter().map(|shard| async move { self.look_at(&shard, read).await });
-        let seen: Vec<Option<Seen>> = futures::stream::iter(looks).buffered(CONCURRENT).try_collect().await?;
-        let base = self.base.latest().await?;
-        let shards = seen.into_iter().flatten().filter_map(|seen| seen.over(&base)).collect();
-        Ok(Snapshot { base, shards })
+        let mut known = self.base.seen()?;
+        for _ in 0..ATTEMPTS {
+            let shards = self.shards.of(&known)?;
+            let looks = shards.into_iter().map(|shard| async move { self.look_at(&shard, read).await });
+            let seen: Vec<Option<Seen>> = futures::stream::iter(looks).buffered(CONCURRENT).try_collect().await?;
+            let base = self.base.latest().await?;
+            if base.shards == known.shards {
+                let seen = || seen.iter().flatten();
+                let looked = seen().map(Seen::looked).collect();
+                let shards = seen().filter_map(|seen| seen.over(&base)).collect();
+                return Ok(Snapshot { base, shards, looked });
+            }
+            known = base;
+        }
+        Err(self.restless("new shards came"))
     }
 
     /// What `read` may see of a shard; `None` while nothing was ever written to it.
@@ -119,13 +140,17 @@ impl Inner {
             }
             clock::back_off(attempt).await;
         }
-        Err(Error::Storage {
+        Err(self.restless("the shard was sealed"))
+    }
+
+    fn restless(&self, what: &str) -> Error {
+        Error::Storage {
             store: self.store().to_owned(),
             operation: "read",
-            message: "the shard was sealed between every two looks at it; read again".to_owned(),
+            message: format!("{what} between every two looks; read again"),
             retryable: true,
             source: None,
-        })
+        }
     }
 
     /// What `read` may see of the WAL behind `manifest`.
@@ -158,9 +183,14 @@ impl Inner {
 }
 
 impl Seen {
+    fn looked(&self) -> Looked {
+        let (epoch, generation) = (self.manifest.writer_epoch, self.manifest.current_generation);
+        Looked { id: self.shard_id, epoch, generation }
+    }
+
     /// What of it `base` lacks.
-    fn over(self, base: &BaseView) -> Option<Fresh> {
-        let (merged, manifest) = (base.merged(self.shard_id), self.manifest);
+    fn over(&self, base: &BaseView) -> Option<Fresh> {
+        let (merged, manifest) = (base.merged(self.shard_id), &self.manifest);
         let in_memory = self.memory.as_ref().map_or(u64::MAX, |memory| memory.active.generation);
         let mut generations = ShardSnapshot::new(self.shard_id).with_current_generation(manifest.current_generation);
         for sealed in &manifest.sstables {
@@ -169,6 +199,6 @@ impl Seen {
             }
         }
         let has_rows = self.memory.is_some() || !generations.sstables.is_empty();
-        has_rows.then(|| Fresh { generations, memory: self.memory.map(Memory) })
+        has_rows.then(|| Fresh { generations, memory: self.memory.clone().map(Memory) })
     }
 }

@@ -17,6 +17,7 @@ use futures::TryStreamExt;
 use lance::dataset::mem_wal::scanner::InMemoryMemTableRef;
 use lance_index::metrics::NoOpMetricsCollector;
 use lance_index::scalar::btree::BTreeIndex;
+use uuid::Uuid;
 
 use super::Inner;
 use super::base::BaseView;
@@ -24,9 +25,8 @@ use super::snapshot::{Fresh, Snapshot};
 
 /// A place where rows are.
 pub(super) enum Source<'a> {
-    Memory(&'a InMemoryMemTableRef),
-    /// By uri.
-    Generation(String),
+    Memory { shard_id: Uuid, table: &'a InMemoryMemTableRef },
+    Generation { shard_id: Uuid, generation: u64, uri: String },
     Base,
 }
 
@@ -76,9 +76,12 @@ impl Inner {
         memory.sort_by_key(|table| Reverse(table.generation));
         let shard_id = fresh.generations.shard_id;
         let generations = fresh.generations.sstables.iter().rev();
-        let generations =
-            generations.map(|sealed| Source::Generation(self.generation_uri(view, shard_id, &sealed.path)));
-        memory.into_iter().map(Source::Memory).chain(generations).collect()
+        let generations = generations.map(|sealed| Source::Generation {
+            shard_id,
+            generation: sealed.generation,
+            uri: self.generation_uri(view, shard_id, &sealed.path),
+        });
+        memory.into_iter().map(|table| Source::Memory { shard_id, table }).chain(generations).collect()
     }
 
     /// The rows of `batch` whose keys are in none of `earlier`. It must have the key column.
@@ -115,7 +118,7 @@ impl Inner {
     /// replaced: elsewhere its index still names rows that are gone.
     async fn holds(&self, view: &BaseView, source: &Source<'_>, keys: &[&str]) -> lance::Result<Vec<bool>> {
         match source {
-            Source::Memory(table) => {
+            Source::Memory { table, .. } => {
                 let last = last_visible_row(table);
                 let held = |key: &&str| {
                     let key = ScalarValue::Utf8(Some((*key).to_owned()));
@@ -123,7 +126,7 @@ impl Inner {
                 };
                 Ok(keys.iter().map(held).collect())
             }
-            Source::Generation(uri) => {
+            Source::Generation { uri, .. } => {
                 let mut held = Vec::with_capacity(keys.len());
                 for key in keys {
                     held.push(self.generation_holds(view, uri, key).await?);

@@ -16,6 +16,8 @@ pub enum Step {
     CreateLog,
     /// A claim: an undecodable last entry is put aside.
     Quarantine,
+    /// A first claim: the table learns of the shard.
+    Announce,
     /// A claim: the shard's next epoch.
     Claim,
     /// A claim: what it replayed is sealed.
@@ -44,11 +46,12 @@ pub enum Step {
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::CreateTable,
         Self::CreateIndex,
         Self::CreateLog,
         Self::Quarantine,
+        Self::Announce,
         Self::Claim,
         Self::SealReplayed,
         Self::Put,

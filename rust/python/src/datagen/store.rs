@@ -213,7 +213,7 @@ impl Log {
         bridge::future(py, self.surveying(py)?)
     }
 
-    /// A page of events behind a cursor, each with its own, and whether it reaches the tail.
+    /// A page of events behind a cursor, each with its own, and the cursor to go on from, if anything is behind.
     fn events_since(&self, py: Python<'_>, cursor: Option<String>) -> PyResult<Page> {
         bridge::wait(py, self.following(py, cursor)?)
     }
@@ -488,7 +488,7 @@ impl Log {
     }
 }
 
-/// Events with their cursors, and whether they reach the tail: a tuple.
+/// Events with their cursors, and the cursor of the next page: a tuple.
 pub struct Page(EventPage);
 
 impl<'py> IntoPyObject<'py> for Page {
@@ -496,11 +496,11 @@ impl<'py> IntoPyObject<'py> for Page {
     type Output = Bound<'py, pyo3::types::PyTuple>;
     type Error = PyErr;
 
-    const OUTPUT_TYPE: PyStaticExpr = <(Vec<String>, Events, bool) as IntoPyObject<'_>>::OUTPUT_TYPE;
+    const OUTPUT_TYPE: PyStaticExpr = <(Vec<String>, Events, Option<String>) as IntoPyObject<'_>>::OUTPUT_TYPE;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
         let (cursors, events): (Vec<String>, Vec<Event>) = self.0.events.into_iter().unzip();
-        (cursors, Events(events), self.0.at_end).into_pyobject(py)
+        (cursors, Events(events), self.0.next).into_pyobject(py)
     }
 }
 

@@ -279,6 +279,35 @@ impl Event {
         fits.then(|| event_id(self.item_id.as_str(), &self.checkpoint_id, ordinal))
     }
 
+    /// About how many bytes of memory it takes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let texts = [
+            Some(&self.event_id),
+            Some(&self.writer_epoch),
+            Some(&self.run_id),
+            Some(&self.checkpoint_id),
+            self.resumed_from.as_ref(),
+            self.query_tags.as_ref(),
+            self.config_hash.as_ref(),
+            self.attributes.as_ref(),
+            self.error_type.as_ref(),
+            self.error_dump.as_ref(),
+            self.traceback.as_ref(),
+        ];
+        let texts = texts.into_iter().flatten().map(String::len).sum::<usize>() + self.item_id.as_str().len();
+        let field = self.field.as_ref().map_or(0, |field| {
+            let value = match &field.value {
+                Cell::Str(text) | Cell::Json(text) => text.len(),
+                Cell::Blob { bytes, checksum, .. } => bytes.as_ref().map_or(0, Vec::len) + checksum.len(),
+                Cell::Int(_) | Cell::Float(_) | Cell::Bool(_) => 0,
+            };
+            field.field_name.len() + field.field_type.len() + value
+        });
+        let step = self.position.as_ref().map_or(0, |position| position.step_name.len());
+        size_of::<Self>() + texts + field + step
+    }
+
     /// The event without a blob's bytes: what reads return unless asked for them.
     #[must_use]
     pub fn without_blob_bytes(mut self) -> Self {

@@ -40,6 +40,7 @@ pub struct FoldState {
     tip_seq: i64,
     ascending: bool,
     ids: HashSet<String>,
+    bytes: usize,
 }
 
 impl FoldState {
@@ -66,6 +67,7 @@ impl FoldState {
         let max_attempt = attempts.max().unwrap_or(0);
         let max_seq = events.iter().map(|event| event.item_seq).chain(seqs.iter().copied()).max().unwrap_or(0);
         let ids = events.iter().map(|event| event.event_id.clone()).collect();
+        let bytes = held_bytes(&events);
         let chain = stream::resolve(events, &seqs);
         let mut problems = chain.problems;
         problems.extend(damaged.into_iter().map(unreadable));
@@ -79,20 +81,25 @@ impl FoldState {
             tip_seq: chain.tip_seq,
             ascending: chain.ascending,
             ids,
+            bytes,
         })
     }
 
     /// Takes `more` events, in any order, when every one of them stands behind the last event of the tip
-    /// stream, in that stream; otherwise it is left as it is. Rows of other items are left out.
+    /// stream, in that stream; otherwise it is left as it is. Rows of other items, and events that it keeps
+    /// as they are, are left out.
     pub fn extend(&mut self, more: impl IntoIterator<Item = Stored>) -> Extension {
         let mut events = Vec::new();
         for row in more {
             match row {
-                Stored::Event(event) if event.item_id == self.item_id => events.push(event),
+                Stored::Event(event) if event.item_id == self.item_id && !self.keeps(&event) => events.push(event),
                 Stored::Event(_) => {}
                 Stored::Damaged(row) if row.item_id.as_deref().is_some_and(|id| id != self.item_id.as_str()) => {}
                 Stored::Damaged(_) => return Extension::Refold,
             }
+        }
+        if events.is_empty() {
+            return Extension::Continued;
         }
         events.sort_by_key(|event| event.item_seq);
         let Some(tip) = self.kept.last() else { return Extension::Refold };
@@ -108,9 +115,16 @@ impl FoldState {
         }
         self.tip_seq = last;
         self.max_seq = self.max_seq.max(last);
+        self.bytes += held_bytes(&events);
         self.ids.extend(events.iter().map(|event| event.event_id.clone()));
         self.kept.extend(events);
         Extension::Continued
+    }
+
+    /// Whether it keeps `event`, with the same content and time.
+    fn keeps(&self, event: &Event) -> bool {
+        let at = self.kept.binary_search_by_key(&event.item_seq, |kept| kept.item_seq);
+        self.ascending && at.is_ok_and(|at| self.kept.get(at).is_some_and(|kept| **kept == *event))
     }
 
     /// Whose state it is.
@@ -123,6 +137,12 @@ impl FoldState {
     #[must_use]
     pub fn kept_count(&self) -> usize {
         self.kept.len()
+    }
+
+    /// About how many bytes of memory it takes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The folded item.
@@ -160,6 +180,11 @@ pub(super) fn status_after(event: &Event) -> Status {
         (EventType::Terminal, _) => Status::Completed,
         _ => Status::Running,
     }
+}
+
+/// The events, and the copies of their ids.
+fn held_bytes(events: &[Arc<Event>]) -> usize {
+    events.iter().map(|event| event.held_bytes() + event.event_id.len()).sum()
 }
 
 fn unreadable(row: DamagedEvent) -> Problem {

@@ -53,6 +53,14 @@ pub(super) async fn check(files: &Files, table: Option<&Table>, exam: &mut Exam)
                            its newest manifest from a backup";
             exam.error(code::SHARD_CLOSED, manifest_name(files, manifest.version), message);
         }
+        if let Some(table) = table.filter(|table| files.kind.append_only && !table.announces(files.shard_id)) {
+            let message = format!(
+                "version {} of the table does not name the shard, and nobody reads its rows; repair it",
+                table.dataset.version().version
+            );
+            exam.error(code::SHARD_UNANNOUNCED, format!("_mem_wal/{}", files.shard_id), message);
+            exam.plan.shard(files.shard_id).announce = true;
+        }
         match merged {
             Some(merged) => check_accounts(files, manifest, merged, exam),
             None => exam.unchecked(&files.of_shard("which generations are merged"), "the table does not say"),

@@ -102,6 +102,8 @@ struct Plan {
 /// What a repair will do to a shard.
 #[derive(Default)]
 struct ShardPlan {
+    /// The table is to name it.
+    announce: bool,
     /// The newest manifest, to put aside in favour of the one before it.
     manifest: Option<u64>,
     /// The next generation and writer epoch must be at least these.

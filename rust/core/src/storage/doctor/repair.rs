@@ -33,6 +33,7 @@ use super::{Exam, Floor, IndexRepair, Plan, ShardPlan, Stopped, caught};
 use crate::storage::base::{BaseView, index_name};
 use crate::storage::create::complete;
 use crate::storage::merge;
+use crate::storage::shards::announcement;
 use crate::storage::staging::remove_staged;
 use crate::storage::steps::Step;
 use crate::storage::{Kind, Location};
@@ -80,6 +81,9 @@ pub(super) async fn mend(location: &Location, kind: Kind, options: &OpenOptions,
 
 async fn mend_shard(files: &Files, location: &Location, plan: &ShardPlan, steps: &mut Steps) {
     let what = files.of_shard("manifest");
+    if plan.announce {
+        steps.take(&files.of_shard("announcement"), announce(files)).await;
+    }
     if let Some(version) = plan.manifest {
         steps.take(&what, replace_manifest(files, location, version)).await;
     }
@@ -90,6 +94,11 @@ async fn mend_shard(files: &Files, location: &Location, plan: &ShardPlan, steps:
     for name in &plan.generation_keys {
         steps.take(name, write_generation_keys(files, name)).await;
     }
+}
+
+async fn announce(files: &Files) -> Result<(), Stopped> {
+    load(files).await?.update_config(announcement(files.shard_id)).await?;
+    Ok(())
 }
 
 /// Puts the newest manifest aside and writes one that continues the one before it, as a claim does: no writer can then

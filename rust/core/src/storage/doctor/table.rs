@@ -27,6 +27,7 @@ use crate::codec::arrow_schema;
 use crate::error::vanished;
 use crate::storage::base::{BaseView, ColumnIndex, index_name};
 use crate::storage::meta::Meta;
+use crate::storage::shards;
 
 /// The newest version of the base table.
 pub(super) struct Table {
@@ -45,6 +46,11 @@ impl Table {
     /// The newest merged generation of a shard; `None` if the table lost its record of the log.
     pub fn merged(&self, shard_id: Uuid) -> Option<u64> {
         self.merged.as_ref().map(|merged| merged.get(&shard_id).copied().unwrap_or(0))
+    }
+
+    /// Whether it names a shard of an append-only store.
+    pub fn announces(&self, shard_id: Uuid) -> bool {
+        shards::announced(self.dataset.config()).contains(&shard_id)
     }
 }
 

@@ -67,7 +67,7 @@ fn whatever_does_not_continue_the_tip_asks_for_a_refold() {
     let mut state = state(&all);
     let known = all[1].clone();
     let cases = [
-        vec![known.clone()],
+        vec![Event { event_ts: known.event_ts + 1, ..known.clone() }],
         vec![next.clone(), next.clone()],
         vec![next.clone(), Event { event_id: known.event_id, ..foreign(0, "a", 4, EventType::Failed) }],
         vec![foreign(0, "b", 3, EventType::Failed)],
@@ -87,6 +87,26 @@ fn whatever_does_not_continue_the_tip_asks_for_a_refold() {
     assert_eq!(state.kept_count(), 2);
     assert_eq!(extend(&mut state, &mut all, &[next]), Extension::Continued);
     assert_eq!(extend(&mut state, &mut all, &[]), Extension::Continued);
+}
+
+#[test]
+fn what_it_keeps_already_may_come_again_beside_more() {
+    let mut writer = writer("a");
+    let mut all = vec![writer.create()];
+    all.extend(writer.complete(&leaf("s"), vec![set("x", 1)]));
+    let mut state = state(&all);
+    let (bytes, known) = (state.bytes(), all.clone());
+    assert_eq!(state.extend(stored(&known)), Extension::Continued);
+    assert_eq!((state.bytes(), state.kept_count()), (bytes, known.len()));
+    let more = [known, writer.complete(&leaf("t"), vec![set("x", 2)])].concat();
+    assert_eq!(state.extend(stored(&more)), Extension::Continued);
+    assert!(state.bytes() > bytes);
+    assert_eq!(seen(&state), seen(&self::state(&more)));
+    // An event of a stream that was left is no longer kept, and may decide which stream counts.
+    let mut both = all.clone();
+    both.push(resumed(&all, "b").start(&leaf("t")));
+    let mut state = self::state(&both);
+    assert_eq!(state.extend(stored(&[writer.start(&leaf("u"))])), Extension::Refold);
 }
 
 #[test]

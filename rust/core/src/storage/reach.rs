@@ -1,0 +1,82 @@
+//! How far a read saw, so that a later one can look at what came since and at nothing else.
+//!
+//! Rows of an append-only store come in one order in each shard: by generation, and by row within the one that is not
+//! sealed. So a generation and a number of rows say what was seen of a shard, as long as its writer is the same
+//! (another one may have found less of the last generation in the log) and the last generation that was seen is not
+//! merged (in the base table nobody can tell its rows from others).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::base::BaseView;
+use super::snapshot::Snapshot;
+use super::sources::{Source, last_visible_row};
+
+/// How far a read of an append-only store saw. Cheap to clone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach(Arc<BTreeMap<Uuid, InShard>>);
+
+/// Every generation below `generation`, and the first rows of that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct InShard {
+    epoch: u64,
+    generation: u64,
+    rows: u64,
+}
+
+impl Reach {
+    /// What a pinned snapshot shows.
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let in_shard = |shard: &super::snapshot::Looked| {
+            let fresh = snapshot.shards.iter().find(|fresh| fresh.generations.shard_id == shard.id);
+            let memory = fresh.and_then(|fresh| fresh.memory.as_ref()).map(|memory| &memory.0.active);
+            let (generation, rows) = match memory {
+                Some(active) => (active.generation, last_visible_row(active).map_or(0, |last| last + 1)),
+                None => (shard.generation, 0),
+            };
+            (shard.id, InShard { epoch: shard.epoch, generation, rows })
+        };
+        Self(Arc::new(snapshot.looked.iter().map(in_shard).collect()))
+    }
+
+    /// What both saw.
+    #[must_use]
+    pub fn meet(&self, other: &Self) -> Self {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return self.clone();
+        }
+        let both = self.0.iter().filter_map(|(id, one)| {
+            let other = other.0.get(id).filter(|other| other.epoch == one.epoch)?;
+            let less = if (other.generation, other.rows) < (one.generation, one.rows) { other } else { one };
+            Some((*id, *less))
+        });
+        Self(Arc::new(both.collect()))
+    }
+
+    /// Whether all that `newer` saw beyond this is in memory and in generations, where it can be told apart.
+    pub(super) fn is_continued_by(&self, newer: &Self, base: &BaseView) -> bool {
+        let continued = |(id, newer): (&Uuid, &InShard)| match self.0.get(id) {
+            Some(seen) => seen.epoch == newer.epoch && base.merged(*id) < seen.generation,
+            None => base.merged(*id) == 0,
+        };
+        newer.0.iter().all(continued) && self.0.keys().all(|id| newer.0.contains_key(id))
+    }
+
+    /// From which row on a place has to be looked at; `None`: not at all.
+    pub(super) fn unseen(&self, source: &Source<'_>) -> Option<u64> {
+        let (shard_id, generation, rows) = match source {
+            Source::Base => return None,
+            Source::Memory { shard_id, table } => (shard_id, table.generation, last_visible_row(table).map(|r| r + 1)),
+            Source::Generation { shard_id, generation, .. } => (shard_id, *generation, None),
+        };
+        let Some(seen) = self.0.get(shard_id) else { return Some(0) };
+        match (generation.cmp(&seen.generation), rows) {
+            (std::cmp::Ordering::Less, _) => None,
+            (std::cmp::Ordering::Equal, Some(rows)) => (rows > seen.rows).then_some(seen.rows),
+            // Of a generation that was sealed meanwhile all rows are looked at: they are in another order.
+            _ => Some(0),
+        }
+    }
+}
