@@ -80,9 +80,10 @@ class Sizes:
     blob_bytes: int
     listed_blobs: int
     listed_blob_bytes: int
+    bound_ms: int
 
     @staticmethod
-    def scaled(scale: float, blob_mb: float) -> "Sizes":
+    def scaled(scale: float, blob_mb: float, bound_s: float) -> "Sizes":
         """`scale` 1 is the default run; above 1 only what grows with the data grows."""
         part = min(scale, 1.0)
         rows = max(200, round(5_000 * scale))
@@ -101,6 +102,7 @@ class Sizes:
             blob_bytes=max(1, round(blob_mb * 1_000_000)),
             listed_blobs=max(5, round(200 * part)),
             listed_blob_bytes=max(10_000, round(1_000_000 * part)),
+            bound_ms=max(1, round(bound_s * 1_000)),
         )
 
 
