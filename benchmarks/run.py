@@ -9,11 +9,13 @@
 The interpreter that runs this needs a release build of lance-context, and numpy for W3a. The peer is installed
 into `.venvs/peer` when first needed. Every measurement is a process of its own and checks what it read or wrote;
 engines take turns within a repetition, and the table shows medians. Quote the ratios: absolute times belong to
-one machine. "best" is SQLite, where SQLite can do the same work. Slow reads
-are given up after a minute, which the table shows as "> 60,000".
+one machine. "best" is SQLite, where SQLite can do the same work.
 
-Files: `workloads.py` what is measured, `measure.py` the clock,
-`data.py` the rows, `adapters/` what an engine does, `harness.py` processes and stores,
+The peer gets a smaller item log, which the notes of the table show: its reads take minutes at the full size, and
+longer by item the more there are. A read that takes more than a minute is given up, and shown as "> 60,000".
+
+Files: `workloads.py` what is measured, `item_workloads.py` the same for the item log, `measure.py` the clock,
+`data.py` the rows, `item_data.py` the items, `adapters/` what an engine does, `harness.py` processes and stores,
 `report.py` table and results file.
 
 Exit status: 0 all results were right (targets met or not), 1 some engine failed or answered wrongly, 2 bad usage.
@@ -23,7 +25,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,6 +43,7 @@ class Options(argparse.Namespace):
     repeat: int
     scale: float
     peer_scale: float | None
+    peer_children: int
     bound_s: float
     blob_mb: float
     peer: bool
@@ -53,17 +56,24 @@ def _options(arguments: Sequence[str] | None) -> tuple[Options, list[Workload], 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="W1,W3", help="these workloads instead of all")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="repetitions, at least 3 to be quoted")
-    parser.add_argument("--scale", type=float, default=1.0, help="1 is 5,000 rows")
+    parser.add_argument("--scale", type=float, default=1.0, help="1 is 5,000 rows, or 500 items")
     parser.add_argument("--peer-scale", type=float, help="another scale for the peer; default: the same")
+    parser.add_argument(
+        "--peer-children",
+        type=int,
+        default=50,
+        metavar="N",
+        help="at most so many items below the root for the peer, whose reads of 500 take minutes; default: %(default)s",
+    )
     parser.add_argument("--blob-mb", type=float, default=20, help="size of the blob of W7w and W7r")
-    parser.add_argument("--bound-s", type=float, default=60, help="give up on a slow read after so long")
+    parser.add_argument("--bound-s", type=float, default=60, help="give up on a read of the item log after so long")
     parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True, help="measure the peer")
     parser.add_argument("--engines", default=",".join(ENGINES), help="default: %(default)s")
     parser.add_argument("--scratch", type=Path, help="directory for the stores, on the disk to measure")
     parser.add_argument("--out", type=Path, help="results file; default: one in benchmarks/results")
     options = parser.parse_args(arguments, namespace=Options())
-    if options.repeat < 1 or min(options.scale, options.blob_mb, options.bound_s) <= 0:
-        parser.error("--repeat, --scale, --blob-mb and --bound-s have to be positive")
+    if min(options.repeat, options.peer_children) < 1 or min(options.scale, options.blob_mb, options.bound_s) <= 0:
+        parser.error("--repeat, --peer-children, --scale, --blob-mb and --bound-s have to be positive")
     try:
         chosen = _chosen(options.only)
     except ValueError as error:
@@ -72,6 +82,14 @@ def _options(arguments: Sequence[str] | None) -> tuple[Options, list[Workload], 
     if strange := set(engines) - set(ENGINES):
         parser.error(f"unknown engine {sorted(strange)}; there are {', '.join(ENGINES)}")
     return options, chosen, engines
+
+
+def _sizes(options: Options, engine: str) -> Sizes:
+    if engine != "peer":
+        return Sizes.scaled(options.scale, options.blob_mb, options.bound_s)
+    scale = options.scale if options.peer_scale is None else options.peer_scale
+    sizes = Sizes.scaled(scale, options.blob_mb, options.bound_s)
+    return replace(sizes, children=min(sizes.children, options.peer_children))
 
 
 def _chosen(only: str) -> list[Workload]:
@@ -128,10 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scratch = Path(directory)
         runners: list[Runner] = []
         for engine in engines:
-            peer_scale = options.peer_scale if engine == "peer" else None
-            scale = options.scale if peer_scale is None else peer_scale
             python = peer_python() if engine == "peer" else own_python()
-            runners.append(Runner(engine, python, Sizes.scaled(scale, options.blob_mb, options.bound_s), scratch))
+            runners.append(Runner(engine, python, _sizes(options, engine), scratch))
         try:
             versions = {runner.engine: runner.versions() for runner in runners}
         except EngineError as error:

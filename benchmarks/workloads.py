@@ -25,6 +25,7 @@ import data
 from adapters.base import Engine, Sizes, Store
 from data import Row, check, check_blob, check_ids, check_row
 from disk import disk_use
+from item_workloads import ITEM_DATASETS, ITEM_WORKLOADS
 from measure import Measurement, Target, Workload, each, elapsed_ms, latencies
 from memory import peak_rss_bytes, reset_peak_rss, rss_bytes
 
@@ -86,6 +87,7 @@ DATASETS: Mapping[str, Callable[[Engine, Sizes, Path], None]] = {
     "generations": _generations,
     "blob": _one_blob,
     "blobs": _many_blobs,
+    **ITEM_DATASETS,
 }
 
 
@@ -405,6 +407,7 @@ _ALL = (
     ),
     Workload("W7r", "get that blob", _get_blob, Target(">= 13x peer", 13), "blob", notes=_RSS),
     Workload("W7l", "list rows with blobs left out", _list_beside_blobs, Target("<= 2 ms", limit=2), "blobs"),
+    *ITEM_WORKLOADS,
     Workload("W9i", "import the package", _import_module, Target("<= 60 ms", limit=60)),
     Workload("W9r", "reopen and first get", _reopen, Target("<= 15 ms", limit=15), "merged"),
     Workload(
