@@ -42,16 +42,19 @@ def vector(number: int) -> list[float]:
     return [(word >> 8) / 8_388_608 - 1.0 for word in bits]
 
 
+def prose(rng: random.Random) -> str:
+    """`TEXT_BYTES` of words."""
+    return "".join(rng.choices(_WORDS, k=TEXT_BYTES // 5))[:TEXT_BYTES]
+
+
 def row(number: int) -> Row:
     """One row of the shape that performance figures are quoted for: 768 x f32 and 300 bytes of text."""
-    rng = random.Random(-number - 1)
-    text = "".join(rng.choices(_WORDS, k=TEXT_BYTES // 5))[:TEXT_BYTES]
     return {
         "id": row_id(number),
         "user": f"user-{number % 100}",
         "score": score(number),
         "vec": vector(number),
-        "text": text,
+        "text": prose(random.Random(-number - 1)),
         "blob": None,
     }
 

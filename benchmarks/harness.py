@@ -8,6 +8,7 @@ import path.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import venv
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from adapters.base import Request, Sizes
-from workloads import Measurement, Workload
+from measure import Measurement, Workload
 
 BENCHMARKS = Path(__file__).resolve().parent
 PEER_REQUIREMENT = "lance-context==0.6.7"
@@ -26,6 +27,10 @@ TIMEOUT_S = 1_800
 
 class EngineError(Exception):
     """An engine failed, or answered wrongly; the text says which and how."""
+
+
+class BoundReachedError(EngineError):
+    """A measured call took longer than its bound."""
 
 
 def peer_python() -> Path:
@@ -58,7 +63,7 @@ class Runner:
         return cast("dict[str, str]", self._ask("versions", "", self.scratch))
 
     def measure(self, workload: Workload) -> Measurement:
-        """One repetition. Raises `EngineError`; leaves no store behind except the prepared ones."""
+        """One repetition, given up at its bound. Raises `EngineError`; leaves no store behind except prepared ones."""
         directory = self.scratch / self.engine / "run"
         shutil.rmtree(directory, ignore_errors=True)
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -66,6 +71,8 @@ class Runner:
             shutil.copytree(self._dataset(workload.dataset), directory)
         try:
             answer = cast("dict[str, object]", self._ask("measure", workload.key, directory))
+        except BoundReachedError:
+            return Measurement(self.sizes.bound_ms, at_least=True)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         return Measurement(cast("float", answer["value"]), cast("dict[str, float]", answer["detail"]))
@@ -105,6 +112,8 @@ class Runner:
             )
         except subprocess.TimeoutExpired as late:
             raise EngineError(f"{what}: no answer within {TIMEOUT_S} s") from late
+        if done.returncode == -signal.SIGALRM:
+            raise BoundReachedError(f"{what}: a call took longer than {self.sizes.bound_ms / 1_000:g} s")
         if not done.stdout:
             raise EngineError(f"{what}: exit status {done.returncode}, no answer\n{done.stderr}")
         reply = cast("dict[str, object]", json.loads(done.stdout))

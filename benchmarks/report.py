@@ -11,9 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from adapters.base import Sizes
-from workloads import Measurement, Workload
-
-MEASURABLE_BLOB_BYTES = 10_000_000
+from measure import Measurement, Workload
 
 
 @dataclass
@@ -26,32 +24,37 @@ class Outcome:
     failures: dict[str, str] = field(default_factory=dict[str, str])
 
     def figure(self, engine: str) -> float | None:
-        """The median over the repetitions; None if the engine did not run or failed once."""
+        """The median over the repetitions, see also `at_least`; None if the engine did not run or failed once."""
         samples = self.measured.get(engine)
         if not samples or engine in self.failures:
             return None
         return statistics.median(one.value for one in samples)
 
-    def rows(self, engine: str) -> int | None:
-        """The rows that the time was spent on, where it is proportional to them."""
-        return None if self.workload.rows is None else self.workload.rows(self.sizes[engine])
+    def at_least(self, engine: str) -> bool:
+        """Whether the engine was given up on, so that its figure is larger than what stands for it."""
+        return any(one.at_least for one in self.measured.get(engine, []))
+
+    def size(self, engine: str) -> int | None:
+        """How much work the figure is for, where it is proportional to that."""
+        return None if self.workload.size is None else self.workload.size(self.sizes[engine])
 
     def ratio(self, other: str) -> float | None:
-        """How many times better than `other` ours is, by row where the sizes differ."""
+        """How many times better than `other` ours is, by size where the sizes differ.
+
+        Where `at_least` holds for the other, so it does for the ratio.
+        """
         ours, theirs = self.figure("ours"), self.figure(other)
-        if ours is None or theirs is None:
+        if ours is None or theirs is None or self.at_least("ours"):
             return None
-        if self.workload.unit != "ms":
+        if self.workload.more_is_better:
             return ours / theirs
-        scale = (self.rows("ours") or 1) / (self.rows(other) or 1)
+        scale = (self.size("ours") or 1) / (self.size(other) or 1)
         return theirs * scale / ours
 
-    def rss_in_blobs(self, engine: str) -> float | None:
-        """The worst memory peak as a multiple of the blob; None where the blob is too small to tell."""
+    def worst(self, engine: str, detail: str) -> float | None:
+        """The largest value of a detail; None where the measurements do not tell."""
         samples = self.measured.get(engine, [])
-        if self.sizes[engine].blob_bytes < MEASURABLE_BLOB_BYTES:
-            return None
-        return max((one.detail["rss_in_blobs"] for one in samples if "rss_in_blobs" in one.detail), default=None)
+        return max((one.detail[detail] for one in samples if detail in one.detail), default=None)
 
     def met(self) -> bool | None:
         """Whether the target is reached; None where the run cannot tell."""
@@ -60,18 +63,23 @@ class Outcome:
             return None
         verdicts: list[bool | None] = []
         if target.times_peer is not None:
-            ratio = self.ratio("peer")
-            verdicts.append(None if ratio is None else ratio >= target.times_peer)
+            verdicts.append(self._better(target.times_peer, "peer"))
         if target.limit is not None:
-            share = 1.0 if target.limit_rows is None else (self.rows("ours") or 1) / target.limit_rows
-            verdicts.append(ours <= target.limit * share)
+            share = 1.0 if target.limit_size is None else (self.size("ours") or 1) / target.limit_size
+            limit = target.limit * share
+            verdicts.append(ours >= limit if self.workload.more_is_better else ours <= limit)
         if target.beat_best:
-            ratio = self.ratio("sqlite")
-            verdicts.append(None if ratio is None else ratio > 1)
-        if target.rss_in_blobs is not None:
-            rss = self.rss_in_blobs("ours")
-            verdicts.append(None if rss is None else rss < target.rss_in_blobs)
+            verdicts.append(self._better(1, "sqlite"))
+        for detail, bound in target.at_most.items():
+            found = self.worst("ours", detail)
+            verdicts.append(None if found is None else found <= bound)
         return False if False in verdicts else None if None in verdicts else True
+
+    def _better(self, times: float, other: str) -> bool | None:
+        ratio = self.ratio(other)
+        if ratio is None:
+            return None
+        return ratio >= times or (None if self.at_least(other) else False)
 
 
 def table(outcomes: Sequence[Outcome], engines: Sequence[str]) -> str:
@@ -98,8 +106,7 @@ def _line(outcome: Outcome, engines: Sequence[str]) -> list[str]:
         workload.title,
         workload.unit,
         *(_cell(outcome, engine, engines) for engine in ("ours", "peer", "sqlite")),
-        _times(outcome.ratio("peer")),
-        _times(outcome.ratio("sqlite")),
+        *(_times(outcome, other) for other in ("peer", "sqlite")),
         workload.target.text,
         "-" if met is None else "yes" if met else "no",
         _notes(outcome),
@@ -112,23 +119,30 @@ def _cell(outcome: Outcome, engine: str, engines: Sequence[str]) -> str:
     figure = outcome.figure(engine)
     if figure is None:
         return "n/a" if engine in engines and engine not in outcome.workload.engines else "-"
-    return f"{figure:,.0f}" if figure >= 1_000 else f"{figure:.1f}" if figure >= 10 else f"{figure:.3f}"
+    text = f"{figure:,.0f}" if figure >= 1_000 else f"{figure:.1f}" if figure >= 10 else f"{figure:.3f}"
+    return f"> {text}" if outcome.at_least(engine) else text
 
 
-def _times(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:,.0f}x" if ratio >= 20 else f"{ratio:.2g}x"
+def _times(outcome: Outcome, other: str) -> str:
+    ratio = outcome.ratio(other)
+    if ratio is None:
+        return "-"
+    text = f"{ratio:,.0f}x" if ratio >= 20 else f"{ratio:.2g}x"
+    return f"> {text}" if outcome.at_least(other) else text
 
 
 def _notes(outcome: Outcome) -> str:
     notes: list[str] = []
-    rows = {engine: outcome.rows(engine) for engine in outcome.measured}
-    if len(set(rows.values())) > 1:
-        notes += [f"{engine} {count:,} rows" for engine, count in rows.items() if count is not None]
-    elif count := next(iter(rows.values()), None):
-        notes.append(f"{count:,} rows")
-    for engine in outcome.measured:
-        if (rss := outcome.rss_in_blobs(engine)) is not None:
-            notes.append(f"{engine} RSS {rss:.1f} blobs")
+    sizes = {engine: outcome.size(engine) for engine in outcome.measured}
+    unit = outcome.workload.size_unit
+    if len(set(sizes.values())) > 1:
+        notes += [f"{engine} {count:,} {unit}" for engine, count in sizes.items() if count is not None]
+    elif count := next(iter(sizes.values()), None):
+        notes.append(f"{count:,} {unit}")
+    for detail, text in outcome.workload.notes.items():
+        for engine in outcome.measured:
+            if (found := outcome.worst(engine, detail)) is not None:
+                notes.append(f"{engine} {text.format(found)}")
     return ", ".join(notes)
 
 
@@ -149,7 +163,8 @@ def _result(outcome: Outcome) -> dict[str, object]:
         "engines": {
             engine: {
                 "median": outcome.figure(engine),
-                "rows": outcome.rows(engine),
+                "at_least": outcome.at_least(engine),
+                "size": outcome.size(engine),
                 "repetitions": [asdict(one) for one in samples],
                 "failure": outcome.failures.get(engine),
             }

@@ -11,7 +11,6 @@ clock starts. All of it is one durability class: on return the rows survive a ki
 import gc
 import importlib.util
 import random
-import statistics
 import subprocess
 import sys
 import threading
@@ -19,75 +18,20 @@ import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import data
 from adapters.base import Engine, Sizes, Store
 from data import Row, check, check_blob, check_ids, check_row
+from disk import disk_use
+from item_workloads import ITEM_DATASETS, ITEM_WORKLOADS
+from measure import Measurement, Target, Workload, each, elapsed_ms, latencies
 from memory import peak_rss_bytes, reset_peak_rss, rss_bytes
 
 FILTER = f"score > {data.SCORE_FLOOR}"
 WITHOUT_VECTOR = ("id", "user", "score", "text")
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """`value` is the figure, in the workload's unit; `detail` explains it."""
-
-    value: float
-    detail: Mapping[str, float] = field(default_factory=dict[str, float])
-
-
-@dataclass(frozen=True)
-class Target:
-    """What the figure has to reach: `times_peer` as good as the peer, or `limit` in the workload's unit.
-
-    `limit_rows` says for how many rows the limit was set; `beat_best` asks for more than the best alternative;
-    `rss_in_blobs` bounds the memory that a large blob takes, the caller's copy included.
-    """
-
-    text: str
-    times_peer: float | None = None
-    limit: float | None = None
-    limit_rows: int | None = None
-    beat_best: bool = False
-    rss_in_blobs: float | None = None
-
-
-Run: TypeAlias = Callable[[Engine, Sizes, Path], Measurement]
-
-
-@dataclass(frozen=True)
-class Workload:
-    """`rows` is set where the time grows with that many rows: figures for other sizes compare by row."""
-
-    key: str
-    title: str
-    run: Run
-    target: Target
-    dataset: str | None = None
-    unit: str = "ms"
-    engines: frozenset[str] = frozenset({"ours", "peer", "sqlite"})
-    rows: Callable[[Sizes], int] | None = None
-
-
-def _ms(action: Callable[[], object]) -> float:
-    start = time.perf_counter_ns()
-    action()
-    return (time.perf_counter_ns() - start) / 1e6
-
-
-def _latencies(samples: Sequence[float]) -> Measurement:
-    ordered = sorted(samples)
-    p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
-    return Measurement(statistics.median(ordered), {"p99": p99, "max": ordered[-1], "samples": len(ordered)})
-
-
-def _each(count: int, action: Callable[[int], object]) -> Measurement:
-    return _latencies([_ms(partial(action, number)) for number in range(count)])
+_MEASURABLE_BLOB_BYTES = 10_000_000
 
 
 # --- datasets ---------------------------------------------------------------------------------------------
@@ -143,6 +87,7 @@ DATASETS: Mapping[str, Callable[[Engine, Sizes, Path], None]] = {
     "generations": _generations,
     "blob": _one_blob,
     "blobs": _many_blobs,
+    **ITEM_DATASETS,
 }
 
 
@@ -152,7 +97,7 @@ DATASETS: Mapping[str, Callable[[Engine, Sizes, Path], None]] = {
 def _add_one(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
     rows = data.rows(range(sizes.adds))
     store = engine.create(directory)
-    result = _each(sizes.adds, lambda number: store.add([rows[number]]))
+    result = each(sizes.adds, lambda number: store.add([rows[number]]))
     store.flush()
     check_ids(store.list(), range(sizes.adds))
     check_row(store.get(data.row_id(sizes.adds - 1)), sizes.adds - 1)
@@ -165,11 +110,11 @@ def _add_readable(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
     store = engine.create(directory, readable_on_return=True)
     samples: list[float] = []
     for number, row in enumerate(rows):
-        samples.append(_ms(partial(store.add, [row])))
+        samples.append(elapsed_ms(partial(store.add, [row])))
         check_row(store.get(data.row_id(number)), number)
     check_ids(store.list(), range(sizes.fresh_adds))
     store.close()
-    return _latencies(samples)
+    return latencies(samples)
 
 
 def _add_concurrently(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
@@ -203,7 +148,7 @@ def _timed_batches(engine: Engine, sizes: Sizes, directory: Path, convert: Calla
     total = sizes.batches * sizes.batch_rows
     rows = [convert(data.row(number)) for number in range(total)]
     store = engine.create(directory)
-    result = _each(
+    result = each(
         sizes.batches,
         lambda batch: store.add(rows[batch * sizes.batch_rows : (batch + 1) * sizes.batch_rows]),
     )
@@ -238,13 +183,18 @@ def _add_blob(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
     gc.collect()
     reset_peak_rss()
     before = rss_bytes()
-    elapsed = _ms(lambda: store.add([row]))
+    elapsed = elapsed_ms(lambda: store.add([row]))
     grown = peak_rss_bytes() - before
     store.flush()
     check_blob(store.get(data.row_id(0), ["blob"]), 0, sizes.blob_bytes)
     store.close()
     # The caller's own copy is one blob: the store's promise counts it.
-    return Measurement(elapsed, {"rss_in_blobs": 1 + grown / sizes.blob_bytes, "rss_grown_bytes": grown})
+    return _with_rss(elapsed, grown, 1 + grown / sizes.blob_bytes, sizes)
+
+
+def _with_rss(elapsed: float, grown: int, in_blobs: float, sizes: Sizes) -> Measurement:
+    told = {"rss_in_blobs": in_blobs} if sizes.blob_bytes >= _MEASURABLE_BLOB_BYTES else {}
+    return Measurement(elapsed, {"rss_grown_bytes": grown, **told})
 
 
 # --- reading ----------------------------------------------------------------------------------------------
@@ -261,7 +211,7 @@ def _timed_lists(
         start = time.perf_counter_ns()
         found = store.list(where=where, columns=columns)
         samples.append((time.perf_counter_ns() - start) / 1e6)
-    measured = _latencies(samples)
+    measured = latencies(samples)
     return Measurement(measured.value, {**measured.detail, "rows": len(found)}), found
 
 
@@ -312,7 +262,7 @@ def _timed_gets(store: Store, sizes: Sizes, stored: int) -> Measurement:
     rng = random.Random(data.SEED)
     numbers = [rng.randrange(stored) for _ in range(sizes.gets)]
     found: list[Row | None] = []
-    result = _each(len(numbers), lambda index: found.append(store.get(data.row_id(numbers[index]))))
+    result = each(len(numbers), lambda index: found.append(store.get(data.row_id(numbers[index]))))
     for number, row in zip(numbers, found, strict=True):
         check_row(row, number)
     check(store.get("row-none") is None, "a row that was never added is found")
@@ -341,11 +291,11 @@ def _get_blob(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
     reset_peak_rss()
     before = rss_bytes()
     found: list[Row | None] = []
-    elapsed = _ms(lambda: found.append(store.get(data.row_id(0), ["blob"])))
+    elapsed = elapsed_ms(lambda: found.append(store.get(data.row_id(0), ["blob"])))
     grown = peak_rss_bytes() - before
     check_blob(found[0], 0, sizes.blob_bytes)
     store.close()
-    return Measurement(elapsed, {"rss_in_blobs": grown / sizes.blob_bytes, "rss_grown_bytes": grown})
+    return _with_rss(elapsed, grown, grown / sizes.blob_bytes, sizes)
 
 
 # --- starting ---------------------------------------------------------------------------------------------
@@ -360,7 +310,7 @@ def _import_module(engine: Engine, sizes: Sizes, directory: Path) -> Measurement
             [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=directory
         )
         samples.append(float(done.stdout) * 1_000)
-    return _latencies(samples[1:])  # the first one reads the library from disk
+    return latencies(samples[1:])  # the first one reads the library from disk
 
 
 def _reopen(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
@@ -371,15 +321,27 @@ def _reopen(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
         store = engine.reopen(directory)
         found.append((store, store.get(data.row_id(number))))
 
-    elapsed = _ms(first_get)
+    elapsed = elapsed_ms(first_get)
     store, row = found[0]
     check_row(row, number)
     store.close()
     return Measurement(elapsed)
 
 
+def _installed_size(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
+    spec = importlib.util.find_spec(engine.module)
+    if spec is None or spec.origin is None:
+        raise RuntimeError(f"`{engine.module}` is no installed package")
+    package = Path(spec.origin).parent
+    # A repaired wheel has the system libraries that it brings along in a directory beside the package.
+    parts = [package, package.with_name(f"{package.name}.libs")]
+    found = [disk_use(part) for part in parts if part.exists()]
+    return Measurement(sum(one.size_bytes for one in found) / 1e6, {"files": sum(one.files for one in found)})
+
+
 _LANCE = frozenset({"ours", "peer"})
 _OURS = frozenset({"ours"})
+_RSS = {"rss_in_blobs": "RSS {:.1f} blobs"}
 
 _ALL = (
     Workload("W1", "durable single-row add, p50", _add_one, Target(">= 5x peer", 5)),
@@ -397,15 +359,15 @@ _ALL = (
         _add_batches,
         Target(">= 19x peer", 19),
         engines=_LANCE,
-        rows=lambda sizes: sizes.batch_rows,
+        size=lambda sizes: sizes.batch_rows,
     ),
     Workload(
         "W3a",
         "the same, numpy vectors",
         _add_arrays,
-        Target("<= 6 ms for 1,000", limit=6, limit_rows=1_000),
+        Target("<= 6 ms for 1,000", limit=6, limit_size=1_000),
         engines=_OURS,
-        rows=lambda sizes: sizes.batch_rows,
+        size=lambda sizes: sizes.batch_rows,
     ),
     Workload(
         "W4",
@@ -414,16 +376,16 @@ _ALL = (
         Target(">= 12x peer", 12),
         "rows",
         engines=_LANCE,
-        rows=lambda sizes: sizes.rows,
+        size=lambda sizes: sizes.rows,
     ),
     Workload(
         "W4n",
         "the same without the vector",
         _list_without_vector,
-        Target("<= 60 ms for 50k", limit=60, limit_rows=50_000),
+        Target("<= 60 ms for 50k", limit=60, limit_size=50_000),
         "rows",
         engines=_OURS,
-        rows=lambda sizes: sizes.rows,
+        size=lambda sizes: sizes.rows,
     ),
     Workload("W5", "get by id, merged, p50", _get_each, Target(">= 15x peer", 15), "merged"),
     Workload("W5u", "get by id, unmerged, p50", _get_each, Target(">= 15x peer", 15), "rows"),
@@ -436,11 +398,26 @@ _ALL = (
         engines=_LANCE,
     ),
     Workload("W6", "filter, 1 % of the rows", _list_matching, Target(">= 6x peer", 6), "merged", engines=_LANCE),
-    Workload("W7w", "add one row with a blob", _add_blob, Target(">= 9x peer, RSS < 3 blobs", 9, rss_in_blobs=3)),
-    Workload("W7r", "get that blob", _get_blob, Target(">= 13x peer", 13), "blob"),
+    Workload(
+        "W7w",
+        "add one row with a blob",
+        _add_blob,
+        Target(">= 9x peer, RSS < 3 blobs", 9, at_most={"rss_in_blobs": 3}),
+        notes=_RSS,
+    ),
+    Workload("W7r", "get that blob", _get_blob, Target(">= 13x peer", 13), "blob", notes=_RSS),
     Workload("W7l", "list rows with blobs left out", _list_beside_blobs, Target("<= 2 ms", limit=2), "blobs"),
+    *ITEM_WORKLOADS,
     Workload("W9i", "import the package", _import_module, Target("<= 60 ms", limit=60)),
     Workload("W9r", "reopen and first get", _reopen, Target("<= 15 ms", limit=15), "merged"),
+    Workload(
+        "W9s",
+        "installed size of the package",
+        _installed_size,
+        Target("<= 90 MB", limit=90),
+        unit="MB",
+        engines=_LANCE,
+    ),
 )
 
 WORKLOADS: Mapping[str, Workload] = {workload.key: workload for workload in _ALL}

@@ -1,16 +1,22 @@
 """What an engine has to offer, how much work it gets, and the requests its process answers.
 
-An adapter implements `Engine` and `Store` over one library and ends with `adapters.worker.serve(engine)`.
+An adapter implements `Engine`, `Store` and `ItemLog` over one library and ends with `adapters.worker.serve(engine)`.
 Conversions that a user of the library would have to write (base64, packed vectors) belong to the adapter and are
 timed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypedDict
+from typing import Protocol, TypeAlias, TypedDict, TypeVar
 
 from data import Row
+from item_data import Counts, ItemState, Program, Step, Tree
+
+T = TypeVar("T")
+
+Answer: TypeAlias = Callable[[], T]
+"""What a read returned, held in the library's own form; calling it converts that into the form that is checked."""
 
 
 class Store(Protocol):
@@ -41,6 +47,53 @@ class Store(Protocol):
         ...
 
 
+class ItemWriter(Protocol):
+    """One item at work. What a call wrote is durable against a killed process on return, all of it or none."""
+
+    def checkpoint(self, step: Step) -> None:
+        """Writes the fields of a step and its completion."""
+        ...
+
+    def complete(self) -> None:
+        """Ends the item."""
+        ...
+
+
+class ItemLog(Protocol):
+    """One opened item log, used from one thread."""
+
+    def start(self, item_id: str) -> ItemWriter:
+        """Creates an item."""
+        ...
+
+    def ingest(self, program: Program, concurrency: int) -> None:
+        """Starts, writes and completes items the way that the library is fastest at, up to so many at once.
+
+        Each step is durable before the next one of its item begins.
+        """
+        ...
+
+    def fold(self, item_id: str) -> Answer[ItemState | None]:
+        """The item's latest state."""
+        ...
+
+    def overview(self) -> Answer[Counts]:
+        """The whole log, counted."""
+        ...
+
+    def tree(self, root: str, max_items: int) -> Answer[Tree]:
+        """The root and what is below it, folded and linked."""
+        ...
+
+    def maintain(self) -> None:
+        """Makes the log as small as the library can."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the log."""
+        ...
+
+
 class Engine(Protocol):
     """A library under test."""
 
@@ -59,6 +112,14 @@ class Engine(Protocol):
 
     def reopen(self, path: Path) -> Store:
         """A store that another process wrote."""
+        ...
+
+    def create_log(self, path: Path) -> ItemLog:
+        """A new item log."""
+        ...
+
+    def reopen_log(self, path: Path, *, read_only: bool = True) -> ItemLog:
+        """An item log that another process wrote; `read_only` where the library knows the difference."""
         ...
 
 
@@ -80,9 +141,19 @@ class Sizes:
     blob_bytes: int
     listed_blobs: int
     listed_blob_bytes: int
+    item_steps: int
+    children: int
+    child_steps: int
+    folds: int
+    bound_ms: int
+
+    @property
+    def items(self) -> int:
+        """The root and its children."""
+        return 1 + self.children
 
     @staticmethod
-    def scaled(scale: float, blob_mb: float) -> "Sizes":
+    def scaled(scale: float, blob_mb: float, bound_s: float) -> "Sizes":
         """`scale` 1 is the default run; above 1 only what grows with the data grows."""
         part = min(scale, 1.0)
         rows = max(200, round(5_000 * scale))
@@ -101,6 +172,11 @@ class Sizes:
             blob_bytes=max(1, round(blob_mb * 1_000_000)),
             listed_blobs=max(5, round(200 * part)),
             listed_blob_bytes=max(10_000, round(1_000_000 * part)),
+            item_steps=max(10, round(200 * part)),
+            children=max(5, round(500 * scale)),
+            child_steps=5,
+            folds=max(5, round(50 * part)),
+            bound_ms=max(1, round(bound_s * 1_000)),
         )
 
 

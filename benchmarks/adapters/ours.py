@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lance_context
-from adapters.base import Engine, Store
+from adapters.base import Engine, ItemLog, Store
+from adapters.ours_log import OurLog
 from adapters.worker import serve
 from data import DIM, Row, check
-from lance_context import GenericStore, SchemaDeclaration
+from lance_context import DatagenStore, GenericStore, SchemaDeclaration
 
 _SCHEMA: SchemaDeclaration = {
     "id": "string",
@@ -56,6 +57,13 @@ class Ours:
 
     def reopen(self, path: Path) -> Store:
         return OurStore(GenericStore.open_existing(str(path)))
+
+    def create_log(self, path: Path) -> ItemLog:
+        # `maintain` is to leave only what a later open needs; by default, superseded files stay for five minutes.
+        return OurLog(DatagenStore.open(path, maintenance=None, gc_grace=0))
+
+    def reopen_log(self, path: Path, *, read_only: bool = True) -> ItemLog:
+        return OurLog(DatagenStore.open_existing(path, read_only=read_only, maintenance=None))
 
 
 if __name__ == "__main__":

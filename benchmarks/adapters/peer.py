@@ -1,8 +1,8 @@
 """The peer: `lance-context` 0.6.7 from PyPI, in a virtual environment of its own.
 
-It shares our import name, so it is imported by string and typed by the two protocols below, which state what this
-adapter uses. Its blobs cross as base64 text both ways, its `list` cannot leave columns out, and its `id` has to be
-declared non-nullable.
+It shares our import name, so it is imported by string and typed by the protocols below and in `peer_log`, which state
+what the adapter uses. Its blobs cross as base64 text both ways, its `list` cannot leave columns out, and its `id` has
+to be declared non-nullable.
 """
 
 import importlib
@@ -12,7 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, cast
 
-from adapters.base import Engine, Store
+from adapters.base import Engine, ItemLog, Store
+from adapters.peer_log import PeerLog
 from adapters.worker import serve
 from data import DIM, Row
 
@@ -86,6 +87,12 @@ class Peer:
 
     def reopen(self, path: Path) -> Store:
         return PeerStore(_handles.open_existing(str(path)))
+
+    def create_log(self, path: Path) -> ItemLog:
+        return PeerLog(path)
+
+    def reopen_log(self, path: Path, *, read_only: bool = True) -> ItemLog:
+        return PeerLog(path)
 
 
 if __name__ == "__main__":

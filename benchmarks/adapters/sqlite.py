@@ -10,13 +10,22 @@ from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
-from adapters.base import Engine, Store
+from adapters.base import Engine, ItemLog, Store
+from adapters.sqlite_log import SqliteLog
 from adapters.worker import serve
 from data import Row, as_numbers
 
 _PLAIN = ("id", "user", "score", "vec", "text")
 _TABLE = 'CREATE TABLE rows (id TEXT PRIMARY KEY, "user" TEXT, score REAL, vec BLOB, text TEXT, blob BLOB)'
 _INSERT = "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?)"
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A connection with the settings of these figures."""
+    connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    return connection
 
 
 def _packed(row: Row) -> tuple[object, ...]:
@@ -43,9 +52,7 @@ class SqliteStore:
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
         if connection is None:
-            connection = sqlite3.connect(self._path, timeout=60, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
+            connection = connected(self._path)
             self._of_thread.connection = connection
             self._opened.append(connection)
         return connection
@@ -99,6 +106,15 @@ class Sqlite:
 
     def reopen(self, path: Path) -> Store:
         return SqliteStore(path)
+
+    def create_log(self, path: Path) -> ItemLog:
+        path.mkdir(parents=True, exist_ok=True)
+        log = SqliteLog(connected(path / "log.sqlite"))
+        log.create_table()
+        return log
+
+    def reopen_log(self, path: Path, *, read_only: bool = True) -> ItemLog:
+        return SqliteLog(connected(path / "log.sqlite"))
 
 
 if __name__ == "__main__":
