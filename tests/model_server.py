@@ -18,6 +18,8 @@ class ModelServer:
     """What brings OpenAI's client here, and past every proxy."""
     prompts: list[str] = field(default_factory=list[str])
     """What it was asked, in the order of arrival."""
+    refused: list[str] = field(default_factory=list[str])
+    """What it does not answer, once each."""
 
     def reply(self, prompt: str) -> str:
         """What it says to a prompt."""
@@ -36,6 +38,10 @@ def model_server() -> Generator[ModelServer]:
                 return
             prompt = asked["messages"][-1]["content"]
             running.prompts.append(prompt)
+            if prompt in running.refused:
+                running.refused.remove(prompt)
+                self.send_error(400)  # which the client does not try again
+                return
             message = {"role": "assistant", "content": running.reply(prompt)}
             words = len(prompt.split())
             reply = {

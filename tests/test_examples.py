@@ -58,17 +58,18 @@ def test_qa_agent(tmp_path: Path) -> None:
     assert again.stdout.startswith("completed 0, filtered 0, failed 1, done before 2, in ")
 
 
-def test_qa_agent_asks_a_model_once_about_each_function(tmp_path: Path) -> None:
+def test_qa_agent_asks_a_model_again_only_for_what_failed(tmp_path: Path) -> None:
     source, store = plant(tmp_path / "source"), tmp_path / "qa.log"
+    tea, soup = (
+        f"Ask a question about `{name}` that this answers:\nMakes {name}.\n\nAt once." for name in ("tea", "soup")
+    )
     with model_server() as server:
-        for done_before in (0, 2):
+        server.refused.append(soup)
+        for completed in (0, 1, 0):
             end = run("qa_agent.py", source, "--store", store, "--model", "any", env=server.env)
-            assert f"done before {done_before}" in end.stdout
-        asked = [
-            f"Ask a question about `{name}` that this answers:\nMakes {name}.\n\nAt once." for name in ("tea", "soup")
-        ]
-        assert server.prompts == asked
+            assert end.stdout.startswith(f"completed {completed}, ")
+        assert server.prompts == [tea, soup, soup]
     with DatagenStore.open_existing(store, read_only=True) as log:
         (item,) = log.items(filter={"status": "completed"})
         questions = item.values("questions", dict[str, str])
-        assert [question["question"] for question in questions] == [server.reply(prompt) for prompt in asked]
+        assert [question["question"] for question in questions] == [server.reply(tea), server.reply(soup)]
