@@ -29,7 +29,7 @@ APT_INSTALL := $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninte
 
 .NOTPARALLEL:
 .PHONY: help setup tools build demo test test-rust test-python lint lint-format lint-rust lint-python dependency-direction \
-	stubs wheel bench docs soak clean
+	stubs wheel bench docs pictures soak clean
 
 help: ## List the targets.
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
@@ -114,6 +114,9 @@ $(DOCS_READY): pyproject.toml
 
 docs: $(DOCS_READY) ## Build the guides and the reference into site/, in an environment of their own.
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --clean
+
+pictures: build ## Make the pictures of the guides again; needs chromium.
+	$(BIN)/python docs/pictures.py
 
 soak: build ## Long tests: large blobs, hundreds of kills.
 	$(BIN)/python -m pytest tests -m soak

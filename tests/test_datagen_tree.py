@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lance_context import DatagenItemId, DatagenStore, DatagenStreamWriter, NotFoundError
+from lance_context import DatagenItemId, DatagenStore, DatagenStreamWriter, FencedStream, NotFoundError, Problem
 from tests.agents import Opener, both
 
 if TYPE_CHECKING:
@@ -130,7 +131,6 @@ def test_html_is_escaped_and_closed(path: Path) -> None:
         assert "<b>" not in html
         assert "showing 12 of" in html
         assert "showing 4 of 20 values" in html
-        assert "prefers-color-scheme:dark" in html
         folded = store.fold_item(root)
         assert folded is not None
         assert "<img" not in html
@@ -143,6 +143,53 @@ def test_html_is_escaped_and_closed(path: Path) -> None:
         assert Balance(with_images).seen.count("img") == 1, "what is no picture is not shown as one"
         assert 'src="data:image/png;base64,' in with_images
         Balance(folded._repr_html_())
+
+
+def test_html_tells_where_an_item_stands(path: Path) -> None:
+    root = DatagenItemId.from_source_key("essays/rain.md")
+    with DatagenStore.open(path, maintenance=None) as store:
+        with store.stream(root, run_id="r", query_tags={"kind": "essay"}) as item:
+            with item.step("refine", step_kind="loop") as refine:
+                for n in range(2):
+                    with refine.step("draft", iteration=n) as step:
+                        step.append("drafts", f"draft {n}\nof rain")
+                with store.stream(root.child("translate", 0), run_id="r") as child:
+                    child.filter_out(reason="too short")
+                with pytest.raises(RuntimeError):
+                    with store.stream(root.child("translate", 1), run_id="r") as child:
+                        with child.step("ask", iteration=3):
+                            raise RuntimeError("<overloaded>")
+                html = store.item_tree(root)._repr_html_()
+        Balance(html)
+        for name in ("essays/rain.md", "translate:0", "translate:1"):
+            assert f">{name}</span>" in html, "the id is in the title alone"
+        assert f'title="{root}/translate:1"' in html
+        assert "<td>within</td><td>refine</td>" in html
+        assert "<td>steps</td><td>refine/draft x2</td>" in html
+        assert "<td>tags</td><td>{&quot;kind&quot;: &quot;essay&quot;}</td>" in html
+        assert "too short" in html
+        assert "draft 1 ↵ of rain" in html
+        assert re.search(r"RuntimeError: &lt;overloaded&gt;<span [^>]*> in ask\[3\]</span></summary><pre>", html)
+        assert "test_datagen_tree.py" in html, "where it was raised can be unfolded"
+        with store.stream(root.child("translate", 1), run_id="r2") as child:
+            with child.step("ask", iteration=3):
+                pass
+        html = store.item_tree(root)._repr_html_()
+        assert "<td>recovered</td>" in html
+        assert "✗ failed" not in html
+
+
+def test_html_tells_what_was_fenced_and_what_is_wrong(path: Path) -> None:
+    with DatagenStore.open(path, maintenance=None) as store:
+        store.open_stream("5", run_id="r")
+        folded = store.fold_item("5")
+        assert folded is not None
+    fenced = [FencedStream(0, "zombie", 4, 5, ["a", "b"])]
+    item = replace(folded, fenced=fenced, problems=[Problem("gap", 3, None, "<3> is missing")])
+    html = item._repr_html_()
+    Balance(html)
+    assert "<td>fenced</td><td>2 events of attempt 0" in html
+    assert "gap: &lt;3&gt; is missing" in html
 
 
 def test_deep_trees_need_no_recursion(path: Path) -> None:

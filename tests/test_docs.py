@@ -17,10 +17,15 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.child import module, run
+from tests.model_server import model_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -95,11 +100,11 @@ def run_page() -> None:
     print(json.dumps(printed))  # noqa: T201 - read by the test
 
 
-def mismatches(page: Path, place: Path) -> list[tuple[int, str, str]]:
+def mismatches(page: Path, place: Path, env: Mapping[str, str] | None = None) -> list[tuple[int, str, str]]:
     """The blocks whose output is another than the page shows: line, shown, printed."""
     blocks = blocks_of(page.read_text(encoding="utf-8"))
     assert blocks, f"{page} has no block that runs"
-    end = run(module("tests.test_docs", "run_page"), page, place, env={"PYTHONWARNINGS": "error"})
+    end = run(module("tests.test_docs", "run_page"), page, place, env={"PYTHONWARNINGS": "error", **(env or {})})
     assert end.err == "", end.err
     printed: list[str] = json.loads(end.out)
     assert len(printed) == len(blocks)
@@ -110,9 +115,16 @@ def mismatches(page: Path, place: Path) -> list[tuple[int, str, str]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def model() -> Iterator[Mapping[str, str]]:
+    """The environment in which the client of OpenAI finds a model."""
+    with model_server() as server:
+        yield server.env
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
-    assert mismatches(page, tmp_path) == []
+def test_a_page_runs_as_printed(page: Path, tmp_path: Path, model: Mapping[str, str]) -> None:
+    assert mismatches(page, tmp_path, model) == []
 
 
 def test_there_are_pages() -> None:
