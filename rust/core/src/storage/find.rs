@@ -6,10 +6,12 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch};
-use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::{filter_record_batch, interleave};
+use arrow::datatypes::Schema;
 use datafusion::prelude::{Expr, ident, lit};
 use datafusion::scalar::ScalarValue;
 use futures::{StreamExt, TryStreamExt};
@@ -27,7 +29,7 @@ use super::base::{BaseView, index_name};
 use super::edit::CONCURRENT_LOOKUPS;
 use super::reach::Reach;
 use super::scan::{ATTEMPTS, reorder};
-use super::sources::{Source, last_visible_row, row_at};
+use super::sources::{Source, row_at};
 use crate::error::{storage, vanished};
 
 /// Rows that were found.
@@ -73,7 +75,7 @@ impl Inner {
         self.check_lookup(wanted.column)?;
         let mut attempt = 1;
         loop {
-            let snapshot = self.snapshot(read).await?.pinned()?;
+            let snapshot = self.snapshot(read).await?;
             let reach = Reach::of(&snapshot);
             let since = since.filter(|since| since.is_continued_by(&reach, &snapshot.base));
             match self.find_in(&snapshot.base, &self.sources(&snapshot), wanted, since).await {
@@ -138,7 +140,10 @@ impl Inner {
     ) -> lance::Result<Vec<RecordBatch>> {
         let fresh = || columns.iter().cloned().chain([TOMBSTONE.to_owned()]).collect::<Vec<_>>();
         match source {
-            Source::Memory { table, .. } => self.candidates_in_memory(table, from, wanted, &fresh()),
+            Source::Memory { table, last: Some(last), .. } => {
+                self.candidates_in_memory(table, from..=*last, wanted, &fresh())
+            }
+            Source::Memory { .. } => Ok(Vec::new()),
             Source::Generation { uri, .. } => {
                 let (generation, columns) = (self.open_generation(view, uri).await?, fresh());
                 match self.generation_index(&generation, uri, wanted.column).await? {
@@ -162,38 +167,36 @@ impl Inner {
         }
     }
 
+    /// Of the rows `within`.
     fn candidates_in_memory(
         &self,
         table: &InMemoryMemTableRef,
-        from: u64,
+        within: RangeInclusive<u64>,
         wanted: Wanted<'_>,
         columns: &[String],
     ) -> lance::Result<Vec<RecordBatch>> {
-        let Some(last) = last_visible_row(table) else { return Ok(Vec::new()) };
         let index = table.index_store.get_index(&index_name(wanted.column));
         let index = index.and_then(|index| {
             let index: &dyn Any = index.as_ref();
             index.downcast_ref::<BTreeMemIndex>()
         });
         let index = index.ok_or_else(|| lance::Error::internal(format!("a memtable lacks `{}`", wanted.column)))?;
+        let mut batches: Vec<&RecordBatch> = Vec::new();
         let mut rows = Vec::new();
-        for position in wanted.scalars().iter().flat_map(|value| index.get(value)) {
-            if !(from..=last).contains(&position) {
-                continue;
-            }
+        for position in wanted.scalars().iter().flat_map(|value| index.get(value)).filter(|at| within.contains(at)) {
             let Some((batch, row)) = row_at(table, position) else { continue };
-            let row = reorder(&batch.slice(row, 1), columns)?;
-            let key = row.column_by_name(self.kind.key).and_then(|column| column.as_string_opt::<i32>());
-            let key = key.ok_or_else(|| lance::Error::internal("a memtable has no key column of strings"))?;
-            let key = [ScalarValue::Utf8(Some(key.value(0).to_owned()))];
-            if table.index_store.pk_is_newest(&key, position, last) {
-                rows.push(row);
+            let keys = batch.column_by_name(self.kind.key).and_then(|column| column.as_string_opt::<i32>());
+            let keys = keys.ok_or_else(|| lance::Error::internal("a memtable has no key column of strings"))?;
+            let key = [ScalarValue::Utf8(Some(keys.value(row).to_owned()))];
+            if table.index_store.pk_is_newest(&key, position, *within.end()) {
+                // Positions of a value ascend, so that rows of one batch come together.
+                if batches.last().is_none_or(|last| !std::ptr::eq(*last, batch)) {
+                    batches.push(batch);
+                }
+                rows.push((batches.len() - 1, row));
             }
         }
-        match rows.first() {
-            Some(first) => Ok(vec![concat_batches(&first.schema(), &rows)?]),
-            None => Ok(rows),
-        }
+        gather(&batches, &rows, columns)
     }
 
     async fn generation_index(
@@ -235,6 +238,20 @@ impl Inner {
         }
         Ok(rows)
     }
+}
+
+/// `columns` of `rows`, each given by its batch and its place in it, as one batch; none of none.
+fn gather(batches: &[&RecordBatch], rows: &[(usize, usize)], columns: &[String]) -> lance::Result<Vec<RecordBatch>> {
+    let Some(first) = batches.first() else { return Ok(Vec::new()) };
+    let mut fields = Vec::with_capacity(columns.len());
+    let mut arrays = Vec::with_capacity(columns.len());
+    for name in columns {
+        let at = first.schema_ref().index_of(name)?;
+        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(at).as_ref()).collect();
+        fields.push(first.schema_ref().field(at).clone());
+        arrays.push(interleave(&parts, rows)?);
+    }
+    Ok(vec![reorder(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?, columns)?])
 }
 
 /// The addresses that an index has for the wanted values.

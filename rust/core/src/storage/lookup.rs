@@ -27,7 +27,7 @@ use super::base::BaseView;
 use super::edit::CONCURRENT_LOOKUPS;
 use super::scan::{ATTEMPTS, reorder};
 use super::snapshot::Snapshot;
-use super::sources::{Source, last_visible_row, row_at};
+use super::sources::{Source, row_at};
 use crate::error::{storage, vanished};
 
 /// Memory for key maps of generations, per handle: 16 bytes a row.
@@ -117,7 +117,7 @@ impl Inner {
     ) -> Result<Vec<Option<RecordBatch>>> {
         let mut attempt = 1;
         loop {
-            let snapshot = self.snapshot(read).await?.pinned()?;
+            let snapshot = self.snapshot(read).await?;
             match self.get_many_from(&snapshot.base, &self.sources(&snapshot), keys, columns).await {
                 Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome.map_err(storage(self.store(), "read")),
@@ -159,7 +159,7 @@ impl Inner {
     ) -> lance::Result<Option<RecordBatch>> {
         for source in sources {
             let found = match source {
-                Source::Memory { table, .. } => probe_memory(table, key, columns)?,
+                Source::Memory { table, last, .. } => probe_memory(table, *last, key, columns)?,
                 Source::Generation { uri, .. } => self.probe_generation(view, uri, key, columns).await?,
                 Source::Base => match self.probe_base(view, key, columns).await? {
                     Some(row) => Found::Row(row),
@@ -310,8 +310,9 @@ async fn read_key_map(generation: &Dataset, key: &str) -> lance::Result<KeyMap> 
     Ok(KeyMap(map))
 }
 
-fn probe_memory(table: &InMemoryMemTableRef, key: &str, columns: &[String]) -> lance::Result<Found> {
-    let Some(last) = last_visible_row(table) else { return Ok(Found::Nothing) };
+/// `last`: the last row that counts.
+fn probe_memory(table: &InMemoryMemTableRef, last: Option<u64>, key: &str, columns: &[String]) -> lance::Result<Found> {
+    let Some(last) = last else { return Ok(Found::Nothing) };
     let wanted = [ScalarValue::Utf8(Some(key.to_owned()))];
     let Some(position) = table.index_store.pk_newest_visible(&wanted, last) else { return Ok(Found::Nothing) };
     let Some((batch, row)) = row_at(table, position) else { return Ok(Found::Nothing) };

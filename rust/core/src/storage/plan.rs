@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::find::Wanted;
 use super::scan::ATTEMPTS;
 use super::snapshot::Snapshot;
-use super::sources::Source;
+use super::sources::{Source, last_visible_row};
 use super::tail::Tail;
 use super::writer::{Payload, coalesce};
 use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, check_size};
@@ -130,7 +130,7 @@ impl<'a> Stored<'a> {
         if let Some(snapshot) = &*kept {
             return Ok(Arc::clone(snapshot));
         }
-        let snapshot = Arc::new(self.inner.snapshot(Some(ReadMode::Latest)).await?.pinned()?);
+        let snapshot = Arc::new(self.inner.snapshot(Some(ReadMode::Latest)).await?);
         *kept = Some(Arc::clone(&snapshot));
         Ok(snapshot)
     }
@@ -151,7 +151,14 @@ impl<'a> Stored<'a> {
         let mut sources = self.inner.sources(snapshot);
         if let Some(planned) = planned {
             let at = if self.inner.kind.append_only { sources.len() } else { 0 };
-            sources.insert(at, Source::Memory { shard_id: self.shard_id(), table: &planned.active });
+            sources.insert(
+                at,
+                Source::Memory {
+                    shard_id: self.shard_id(),
+                    table: &planned.active,
+                    last: last_visible_row(&planned.active),
+                },
+            );
         }
         sources
     }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::base::BaseView;
-use super::snapshot::Snapshot;
-use super::sources::{Source, last_visible_row};
+use super::snapshot::{Looked, Snapshot};
+use super::sources::Source;
 
 /// How far a read of an append-only store saw. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,13 +27,13 @@ struct InShard {
 }
 
 impl Reach {
-    /// What a pinned snapshot shows.
+    /// What a snapshot shows.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
-        let in_shard = |shard: &super::snapshot::Looked| {
+        let in_shard = |shard: &Looked| {
             let fresh = snapshot.shards.iter().find(|fresh| fresh.generations.shard_id == shard.id);
-            let memory = fresh.and_then(|fresh| fresh.memory.as_ref()).map(|memory| &memory.0.active);
+            let memory = fresh.and_then(|fresh| fresh.memory.as_ref()?.tables().next());
             let (generation, rows) = match memory {
-                Some(active) => (active.generation, last_visible_row(active).map_or(0, |last| last + 1)),
+                Some((active, last)) => (active.generation, last.map_or(0, |last| last + 1)),
                 None => (shard.generation, 0),
             };
             (shard.id, InShard { epoch: shard.epoch, generation, rows })
@@ -68,7 +68,7 @@ impl Reach {
     pub(super) fn unseen(&self, source: &Source<'_>) -> Option<u64> {
         let (shard_id, generation, rows) = match source {
             Source::Base => return None,
-            Source::Memory { shard_id, table } => (shard_id, table.generation, last_visible_row(table).map(|r| r + 1)),
+            Source::Memory { shard_id, table, last } => (shard_id, table.generation, last.map(|last| last + 1)),
             Source::Generation { shard_id, generation, .. } => (shard_id, *generation, None),
         };
         let Some(seen) = self.0.get(shard_id) else { return Some(0) };

@@ -287,7 +287,7 @@ impl Inner {
         let mut scanner =
             self.shard_scanner(&snapshot.base.dataset, fresh.generations.clone()).with_memtable_filter_indexes(true);
         if let Some(memory) = &fresh.memory {
-            scanner = scanner.with_in_memory_memtables(fresh.generations.shard_id, memory.0.clone());
+            scanner = scanner.with_in_memory_memtables(fresh.generations.shard_id, memory.tables.clone());
         }
         scanner = scanner.project(columns)?;
         if let Some(condition) = condition {
@@ -407,7 +407,7 @@ impl Inner {
             .with_memtable_filter_indexes(true);
         for fresh in &snapshot.shards {
             if let Some(memory) = &fresh.memory {
-                scanner = scanner.with_in_memory_memtables(fresh.generations.shard_id, memory.0.clone());
+                scanner = scanner.with_in_memory_memtables(fresh.generations.shard_id, memory.tables.clone());
             }
         }
         scanner

@@ -5,11 +5,13 @@
 //! that the base table already holds, and generations that memory still holds. If the base table then announces
 //! shards that were not looked at, all is looked at again.
 
+use std::cmp::Reverse;
+use std::iter;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
 use lance::dataset::mem_wal::ShardSnapshot;
-use lance::dataset::mem_wal::scanner::InMemoryMemTables;
+use lance::dataset::mem_wal::scanner::{InMemoryMemTableRef, InMemoryMemTables};
 use lance::dataset::mem_wal::write::BatchStore;
 use lance_context_spec::{Error, ReadMode, Result};
 use lance_index::mem_wal::ShardManifest;
@@ -19,6 +21,7 @@ use super::Inner;
 use super::base::BaseView;
 use super::shard::Shard;
 use super::shards::CONCURRENT;
+use super::sources::last_visible_row;
 use crate::clock;
 use crate::error::{fenced_by_peer, storage};
 
@@ -66,21 +69,37 @@ enum Tail {
 }
 
 /// The in-memory tier of a snapshot.
-pub(super) struct Memory(pub InMemoryMemTables);
+pub(super) struct Memory {
+    pub tables: InMemoryMemTables,
+    /// The last row of the active memtable that was there; it goes on growing.
+    last: Option<u64>,
+}
+
+impl Memory {
+    fn new(tables: InMemoryMemTables) -> Self {
+        Self { last: last_visible_row(&tables.active), tables }
+    }
+
+    /// The memtables, the newest first, each with its last row.
+    pub fn tables(&self) -> impl Iterator<Item = (&InMemoryMemTableRef, Option<u64>)> {
+        let mut frozen: Vec<_> = self.tables.frozen.iter().map(|table| (table, last_visible_row(table))).collect();
+        frozen.sort_by_key(|(table, _)| Reverse(table.generation));
+        iter::once((&self.tables.active, self.last)).chain(frozen)
+    }
+}
 
 impl std::fmt::Debug for Memory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Memory").field("generation", &self.0.active.generation).finish_non_exhaustive()
+        f.debug_struct("Memory").field("generation", &self.tables.active.generation).finish_non_exhaustive()
     }
 }
 
 impl Snapshot {
-    /// The same, deaf to what is added to the active memtables from here on: for reads of more than one step.
+    /// The same, for lance too: scans of it see nothing that is added to the active memtables from here on.
     pub fn pinned(mut self) -> Result<Self> {
-        for fresh in &mut self.shards {
-            if let Some(Memory(memory)) = &mut fresh.memory {
-                pin(memory)?;
-            }
+        for memory in self.shards.iter_mut().filter_map(|fresh| fresh.memory.as_mut()) {
+            pin(&mut memory.tables)?;
+            memory.last = last_visible_row(&memory.tables.active);
         }
         Ok(self)
     }
@@ -199,6 +218,6 @@ impl Seen {
             }
         }
         let has_rows = self.memory.is_some() || !generations.sstables.is_empty();
-        has_rows.then(|| Fresh { generations, memory: self.memory.clone().map(Memory) })
+        has_rows.then(|| Fresh { generations, memory: self.memory.clone().map(Memory::new) })
     }
 }

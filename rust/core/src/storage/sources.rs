@@ -5,7 +5,6 @@
 //! sent twice has two rows that should be the same, and what is merged stays: the base table, then the shards by id,
 //! each from its newest rows to its oldest.
 
-use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::iter;
 
@@ -25,8 +24,17 @@ use super::snapshot::{Fresh, Snapshot};
 
 /// A place where rows are.
 pub(super) enum Source<'a> {
-    Memory { shard_id: Uuid, table: &'a InMemoryMemTableRef },
-    Generation { shard_id: Uuid, generation: u64, uri: String },
+    Memory {
+        shard_id: Uuid,
+        table: &'a InMemoryMemTableRef,
+        /// The last row that counts.
+        last: Option<u64>,
+    },
+    Generation {
+        shard_id: Uuid,
+        generation: u64,
+        uri: String,
+    },
     Base,
 }
 
@@ -71,9 +79,7 @@ impl Inner {
     }
 
     fn fresh_sources<'a>(&self, view: &BaseView, fresh: &'a Fresh) -> Vec<Source<'a>> {
-        let memory = fresh.memory.iter().flat_map(|memory| iter::once(&memory.0.active).chain(&memory.0.frozen));
-        let mut memory: Vec<_> = memory.collect();
-        memory.sort_by_key(|table| Reverse(table.generation));
+        let memory = fresh.memory.iter().flat_map(|memory| memory.tables());
         let shard_id = fresh.generations.shard_id;
         let generations = fresh.generations.sstables.iter().rev();
         let generations = generations.map(|sealed| Source::Generation {
@@ -81,7 +87,7 @@ impl Inner {
             generation: sealed.generation,
             uri: self.generation_uri(view, shard_id, &sealed.path),
         });
-        memory.into_iter().map(|table| Source::Memory { shard_id, table }).chain(generations).collect()
+        memory.map(|(table, last)| Source::Memory { shard_id, table, last }).chain(generations).collect()
     }
 
     /// The rows of `batch` whose keys are in none of `earlier`. It must have the key column.
@@ -118,8 +124,7 @@ impl Inner {
     /// replaced: elsewhere its index still names rows that are gone.
     async fn holds(&self, view: &BaseView, source: &Source<'_>, keys: &[&str]) -> lance::Result<Vec<bool>> {
         match source {
-            Source::Memory { table, .. } => {
-                let last = last_visible_row(table);
+            Source::Memory { table, last, .. } => {
                 let held = |key: &&str| {
                     let key = ScalarValue::Utf8(Some((*key).to_owned()));
                     last.is_some_and(|last| table.index_store.pk_contains_key(&key, last))
