@@ -31,6 +31,8 @@ mod write;
 pub use read::RowReader;
 pub use write::RowWriter;
 
+use crate::moment::MomentFault;
+
 /// Why a cell has no JSON form, or a JSON value is no cell. The caller knows the row and the column.
 #[derive(Debug)]
 enum Misfit {
@@ -38,6 +40,15 @@ enum Misfit {
     WrongType(String),
     /// The type cannot hold it; the text says why.
     OutOfRange(String),
+}
+
+impl From<MomentFault> for Misfit {
+    fn from(fault: MomentFault) -> Self {
+        match fault {
+            MomentFault::OtherForm(got) => Self::WrongType(got),
+            MomentFault::OutOfRange(message) => Self::OutOfRange(message),
+        }
+    }
 }
 
 impl Misfit {

@@ -11,6 +11,7 @@ use arrow::datatypes::{
     DataType, Date32Type, Field, FieldRef, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::error::ArrowError;
+use lance_context_spec::moment::{days_in_range, micros_in_range};
 use lance_context_spec::{ColumnSpec, ColumnType, Error, Result, SchemaSpec, Value};
 use serde::de::IgnoredAny;
 
@@ -18,7 +19,6 @@ use super::arrow_schema::{arrow_schema, data_type};
 use super::cells::{Cells, Misfit};
 use super::decode::ColumnReader;
 use super::encode::{misfit_error, unknown_column};
-use super::timestamp;
 
 /// `batches`, one behind another, as one batch of `spec`. Columns that they lack are null.
 ///
@@ -88,10 +88,10 @@ fn as_it_is(array: &ArrayRef, column_type: &ColumnType, target: &DataType) -> Op
         ColumnType::Json | ColumnType::Decimal { .. } | ColumnType::Struct { .. } => return None,
         ColumnType::Date => array
             .as_primitive_opt::<Date32Type>()
-            .is_none_or(|days| days.iter().flatten().all(|day| timestamp::day_in_range(day).is_ok())),
+            .is_none_or(|days| days.iter().flatten().all(|day| days_in_range(day).is_ok())),
         ColumnType::Timestamp { .. } => array
             .as_primitive_opt::<TimestampMicrosecondType>()
-            .is_none_or(|cells| cells.iter().flatten().all(|micros| timestamp::in_range(micros).is_ok())),
+            .is_none_or(|cells| cells.iter().flatten().all(|micros| micros_in_range(micros).is_ok())),
         ColumnType::Vector { .. } => {
             array.as_fixed_size_list_opt().is_some_and(|vectors| vectors.values().null_count() == 0)
         }

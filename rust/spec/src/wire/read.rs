@@ -11,8 +11,9 @@ use serde_json::value::RawValue;
 use super::{Misfit, text};
 use crate::error::{Error, Result};
 use crate::members::{Members, kind};
+use crate::moment::{parse_date, parse_timestamp};
 use crate::schema::{ColumnSpec, ColumnType, Fields, SchemaSpec};
-use crate::value::Value;
+use crate::value::{Value, shown};
 
 /// Most levels of lists and objects in a JSON value; those of Python come no deeper.
 const MAX_JSON_DEPTH: usize = 129;
@@ -140,10 +141,10 @@ fn value<'a>(raw: &'a RawValue, column_type: &ColumnType) -> Result<Value<'a>, M
             _ => Err(wrong_type(raw)),
         },
         ColumnType::Timestamp { utc } => {
-            let micros = text::read_timestamp(&string(raw)?, *utc)?;
+            let micros = parse_timestamp(&string(raw)?, *utc)?;
             Ok(Value::Timestamp { micros, aware: *utc })
         }
-        ColumnType::Date => text::read_date(&string(raw)?).map(Value::Date),
+        ColumnType::Date => Ok(Value::Date(parse_date(&string(raw)?)?)),
         ColumnType::Decimal { scale, .. } => {
             let text = if is_number(raw) { Cow::Borrowed(raw.get()) } else { string(raw)? };
             Ok(Value::Decimal { unscaled: text::read_decimal(&text, *scale)?, scale: *scale })
@@ -174,7 +175,7 @@ fn integer(raw: &RawValue) -> Result<i128, Misfit> {
     }
     raw.get()
         .parse()
-        .map_err(|_| Misfit::OutOfRange(format!("the integer {} has more than 128 bits", text::shown(raw.get()))))
+        .map_err(|_| Misfit::OutOfRange(format!("the integer {} has more than 128 bits", shown(raw.get()))))
 }
 
 /// Whether it is a number without fraction and exponent.
@@ -289,19 +290,19 @@ fn structure<'a>(raw: &'a RawValue, fields: &Fields) -> Result<Vec<(Cow<'a, str>
 #[cold]
 fn wrong_type(raw: &RawValue) -> Misfit {
     Misfit::WrongType(match kind(raw) {
-        kind @ ("a number" | "a string" | "a truth value") => format!("{kind}: {}", text::shown(raw.get())),
+        kind @ ("a number" | "a string" | "a truth value") => format!("{kind}: {}", shown(raw.get())),
         kind => kind.to_owned(),
     })
 }
 
 #[cold]
 fn too_large(raw: &RawValue, type_name: &str, max: f64) -> Misfit {
-    Misfit::OutOfRange(format!("{} does not fit {type_name}, which ends at {max:e}", text::shown(raw.get())))
+    Misfit::OutOfRange(format!("{} does not fit {type_name}, which ends at {max:e}", shown(raw.get())))
 }
 
 #[cold]
 fn inexact(raw: &RawValue, type_name: &str) -> Misfit {
-    let int = text::shown(raw.get());
+    let int = shown(raw.get());
     Misfit::OutOfRange(format!("the integer {int} is not exact in {type_name}; write it with a fraction to round it"))
 }
 

@@ -7,13 +7,10 @@ use proptest::prelude::*;
 
 use super::{RowReader, RowWriter};
 use crate::error::Error;
+use crate::moment::{MAX_DAYS, MAX_MICROS, MIN_DAYS, MIN_MICROS};
 use crate::schema::{ColumnSpec, ColumnType, Fields, Metric, SchemaSpec, VectorType};
 use crate::value::Value;
 
-const MIN_MICROS: i64 = -62_135_596_800_000_000;
-const MAX_MICROS: i64 = 253_402_300_799_999_999;
-const MIN_DAYS: i32 = -719_162;
-const MAX_DAYS: i32 = 2_932_896;
 const MAX_UNSCALED: i128 = 10i128.pow(38) - 1;
 
 const DECIMAL: &str = r#"{"type":"decimal","precision":10,"scale":2}"#;
