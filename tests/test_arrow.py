@@ -173,6 +173,30 @@ def test_tables_that_do_not_fit(
         assert store.count() == 0
 
 
+@pytest.mark.parametrize("rows", ["Python", "Arrow", "JSON lines"])
+def test_json_of_any_origin_has_128_levels_at_most(path: Path, tmp_path: Path, rows: str) -> None:
+    texts = {"a": "[" * 128 + "]" * 128, "b": '{"x":' * 128 + "1" + "}" * 128, "c": "[" * 129 + "]" * 129}
+    lines = tmp_path / "rows.jsonl"
+
+    def add(ids: str) -> None:
+        taken = {id: texts[id] for id in ids}
+        if rows == "Python":
+            store.add({"id": id, "meta": json.loads(text)} for id, text in taken.items())
+        elif rows == "Arrow":
+            store.add(pa.table({"id": list(taken), "meta": list(taken.values())}))
+        else:
+            lines.write_text("\n".join(f'{{"id": "{id}", "meta": {text}}}' for id, text in taken.items()))
+            store.import_(lines)
+
+    with GenericStore.open(path, schema={"id": "string", "meta": "json"}, read="latest") as store:
+        with pytest.raises(RowError, match="nested deeper than 128 levels") as caught:
+            add("abc")
+        assert (caught.value.code, caught.value.row, caught.value.column) == ("out-of-range", 2, "meta")
+        assert store.count() == 0
+        add("ab")
+        assert {row["id"]: row["meta"] for row in store.list()} == {id: json.loads(texts[id]) for id in "ab"}
+
+
 def test_rows_are_counted_over_chunks(path: Path) -> None:
     with GenericStore.open(path, schema=SMALL, read="latest") as store:
         good = pa.table({"id": ["a", "b"], "n": [1, 2]})

@@ -12,8 +12,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use lance_context_spec::moment::{days_in_range, micros_in_range};
-use lance_context_spec::{ColumnSpec, ColumnType, Error, Result, SchemaSpec, Value};
-use serde::de::IgnoredAny;
+use lance_context_spec::{ColumnSpec, ColumnType, Error, Result, SchemaSpec, Value, json};
 
 use super::arrow_schema::{arrow_schema, data_type};
 use super::cells::{Cells, Misfit};
@@ -124,14 +123,17 @@ fn cell_by_cell(array: &ArrayRef, column: &ColumnSpec, first_row: usize) -> Resu
                 Ok(())
             }
             Value::Null => Err(Misfit::Missing),
-            Value::Json(text) if serde_json::from_str::<IgnoredAny>(&text).is_err() => {
-                Err(Misfit::out_of_range(format!("`{text:.40}` is no JSON")))
-            }
-            value => cells.append(&value),
+            value => json_checked(&value).and_then(|()| cells.append(&value)),
         };
         appended.map_err(|misfit| misfit_error(column, first_row + row, misfit))?;
     }
     cells.finish().map_err(|e| unfit("the converted cells do not make a column", e))
+}
+
+/// Text that comes as JSON from elsewhere may be none.
+fn json_checked(value: &Value<'_>) -> Result<(), Misfit> {
+    let Value::Json(text) = value else { return Ok(()) };
+    json::check(text).map_err(|fault| Misfit::out_of_range(fault.to_string()))
 }
 
 /// The array without views, dictionaries and other encodings of the same values.

@@ -10,13 +10,11 @@ use serde_json::value::RawValue;
 
 use super::{Misfit, text};
 use crate::error::{Error, Result};
+use crate::json::check_limits;
 use crate::members::{Members, kind};
 use crate::moment::{parse_date, parse_timestamp};
 use crate::schema::{ColumnSpec, ColumnType, Fields, SchemaSpec};
 use crate::value::{Value, shown};
-
-/// Most levels of lists and objects in a JSON value; those of Python come no deeper.
-const MAX_JSON_DEPTH: usize = 129;
 
 /// Base64 in the standard alphabet, with padding or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -218,22 +216,9 @@ fn is_exact(raw: &RawValue, bits: u32) -> bool {
     })
 }
 
-/// JSON as its text, no deeper than what every reader can follow.
+/// JSON as its text.
 fn json(raw: &RawValue) -> Result<Value<'_>, Misfit> {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for byte in raw.get().bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > MAX_JSON_DEPTH {
-            return Err(Misfit::OutOfRange(format!("it is nested deeper than {MAX_JSON_DEPTH} levels")));
-        }
-    }
+    check_limits(raw.get()).map_err(|fault| Misfit::OutOfRange(fault.to_string()))?;
     Ok(Value::Json(Cow::Borrowed(raw.get())))
 }
 

@@ -357,7 +357,7 @@ fn reading_is_tolerant_where_nothing_is_lost() {
     // Brackets in a string are no levels.
     let text = format!(r#""\"{}""#, "[".repeat(200));
 
-    let deep = format!("{}{}", "[{\"[\":[1],\"a\":".repeat(64), "[]".to_owned() + &"}]".repeat(64));
+    let deep = format!("{}{}", "[{\"[\":[1],\"a\":".repeat(63), "[[]]".to_owned() + &"}]".repeat(63));
     for (declaration, json, value) in [
         (r#""float64""#, "3", Value::Float(3.0)),
         (r#""float64""#, "-0", Value::Float(-0.0)),
@@ -451,7 +451,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         (DECIMAL, r#"".""#, "got text"),
         (DECIMAL, r#""1_0""#, "got text"),
         (DECIMAL, "true", "got a truth value"),
-        (r#""json""#, &format!("{}{}", "[".repeat(130), "]".repeat(130)), "nested deeper than 129 levels"),
+        (r#""json""#, &format!("{}{}", "[".repeat(129), "]".repeat(129)), "nested deeper than 128 levels"),
         (POINT, "[]", "got a list"),
         (POINT, r#"{"y":1}"#, "got an object with the unknown field `y`"),
         (POINT, r#"{"x":1,"x":1}"#, "got an object that gives field `x` twice"),
