@@ -197,6 +197,27 @@ def test_json_of_any_origin_has_128_levels_at_most(path: Path, tmp_path: Path, r
         assert {row["id"]: row["meta"] for row in store.list()} == {id: json.loads(texts[id]) for id in "ab"}
 
 
+@pytest.mark.parametrize("rows", ["Arrow", "JSON lines"])
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ('{"a": [1, -1e400]}', "the number `-1e400` is beyond a float's range"),
+        ("9" * 4301, "has more than 4300 digits"),
+    ],
+)
+def test_json_numbers_that_python_cannot_read(path: Path, tmp_path: Path, rows: str, text: str, part: str) -> None:
+    with GenericStore.open(path, schema={"id": "string", "meta": "json"}, read="latest") as store:
+        with pytest.raises(RowError, match=part) as caught:
+            if rows == "Arrow":
+                store.add(pa.table({"id": ["a", "b"], "meta": ["1e300", text]}))
+            else:
+                lines = tmp_path / "rows.jsonl"
+                lines.write_text(f'{{"id": "a", "meta": 1e300}}\n{{"id": "b", "meta": {text}}}')
+                store.import_(lines)
+        assert (caught.value.code, caught.value.row, caught.value.column) == ("out-of-range", 1, "meta")
+        assert store.count() == 0
+
+
 def test_rows_are_counted_over_chunks(path: Path) -> None:
     with GenericStore.open(path, schema=SMALL, read="latest") as store:
         good = pa.table({"id": ["a", "b"], "n": [1, 2]})

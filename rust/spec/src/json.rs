@@ -9,6 +9,9 @@ use crate::value::shown;
 
 /// Most levels of lists and objects in a JSON value.
 pub const MAX_DEPTH: usize = 128;
+/// Most digits of an integer: no more are read by Python.
+/// <https://docs.python.org/3/library/stdtypes.html#integer-string-conversion-length-limitation>
+const MAX_INTEGER_DIGITS: usize = 4_300;
 
 /// Why a text is no cell of a json column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +22,12 @@ pub enum JsonFault {
     /// It has more than [`MAX_DEPTH`] levels.
     #[error("it is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// A number with a fraction or an exponent is larger than every float, where readers would have an infinity.
+    #[error("the number {0} is beyond a float's range; store it as a string")]
+    NoFloat(String),
+    /// An integer has more digits than readers take.
+    #[error("the integer {0} has more than {MAX_INTEGER_DIGITS} digits; store it as a string")]
+    TooLong(String),
 }
 
 /// Whether `text` is a JSON value within the limits.
@@ -33,7 +42,7 @@ pub fn check(text: &str) -> Result<(), JsonFault> {
 /// As [`check`], for a text that is known to be JSON.
 pub(crate) fn check_limits(json: &str) -> Result<(), JsonFault> {
     let (mut depth, mut rest) = (0usize, json);
-    while let Some(at) = rest.find(['[', ']', '{', '}', '"']) {
+    while let Some(at) = rest.find(|c| matches!(c, '[' | ']' | '{' | '}' | '"' | '-' | '0'..='9')) {
         let token = &rest[at..];
         let length = match token.as_bytes()[0] {
             b'[' | b'{' => {
@@ -44,7 +53,8 @@ pub(crate) fn check_limits(json: &str) -> Result<(), JsonFault> {
                 depth = depth.saturating_sub(1);
                 1
             }
-            _ => string_length(token),
+            b'"' => string_length(token),
+            _ => number_length(token)?,
         };
         if depth > MAX_DEPTH {
             return Err(JsonFault::TooDeep);
@@ -69,6 +79,17 @@ fn string_length(text: &str) -> usize {
         byte => byte == b'"',
     });
     end.map_or(text.len(), |inner| inner + 2)
+}
+
+/// The length of the number that `text` begins with.
+fn number_length(text: &str) -> Result<usize, JsonFault> {
+    let end = text.find(|c| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(text.len());
+    let number = &text[..end];
+    if !number.contains(['.', 'e', 'E']) {
+        let digits = number.len() - usize::from(number.starts_with('-'));
+        return if digits > MAX_INTEGER_DIGITS { Err(JsonFault::TooLong(shown(number))) } else { Ok(end) };
+    }
+    if number.parse().is_ok_and(f64::is_finite) { Ok(end) } else { Err(JsonFault::NoFloat(shown(number))) }
 }
 
 #[cfg(test)]
@@ -100,5 +121,30 @@ mod tests {
             assert_eq!(check(text), Err(JsonFault::NoJson(format!("`{text}`"))));
         }
         assert_eq!(check(&"[".repeat(50)).unwrap_err().to_string(), format!("`{}…` is no JSON", "[".repeat(40)));
+    }
+
+    #[test]
+    fn numbers_are_those_that_readers_can_hold() {
+        let digits = "9".repeat(MAX_INTEGER_DIGITS);
+        let fraction = format!("1{}.0", "0".repeat(308));
+        for number in ["1.7976931348623157e308", "-0.0", "1e-400", "0e999999", "1E+2", "18446744073709551616"]
+            .into_iter()
+            .chain([digits.as_str(), fraction.as_str()])
+        {
+            assert_eq!(check(number), Ok(()), "{number}");
+            assert_eq!(
+                check(&format!("{{\"1e400\": [ -{} ,1e2]}}", number.trim_start_matches('-'))),
+                Ok(()),
+                "{number}"
+            );
+        }
+        for number in ["1e400", "-1E400", "1.8e308", "10000000000000000000000e999999999999", &format!("1{fraction}")] {
+            assert_eq!(check(number), Err(JsonFault::NoFloat(shown(number))));
+            assert_eq!(check(&format!("[1,{{\"a\":{number}}}]")), Err(JsonFault::NoFloat(shown(number))));
+        }
+        for number in [format!("1{digits}"), format!("-1{digits}")] {
+            assert_eq!(check(&format!("[{number}]")), Err(JsonFault::TooLong(shown(&number))));
+        }
+        assert_eq!(check(&format!("\"1e400 {digits}0\"")), Ok(()));
     }
 }
