@@ -10,9 +10,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from lance_context._base import DEFAULT_MAINTENANCE, findings, open_request, plan_given, plan_of, seconds
+from lance_context._base import (
+    DEFAULT_MAINTENANCE,
+    OpenRequest,
+    declared,
+    doctor_request,
+    findings,
+    open_request,
+    plan_of,
+    seconds,
+)
 from lance_context._native import Store
 from lance_context.generic_transfer import GenericTransfer
 from lance_context.generic_writes import GenericWrites
@@ -143,10 +152,10 @@ class GenericStore(GenericTransfer[T], GenericWrites[T]):
             ...     store.list()
             [Clip(id='r1', score=0.5)]
         """
-        plan = plan_given(schema)
+        declaration, plan = declared(schema)
         request = open_request(
             uri,
-            plan.schema if plan else cast("SchemaDeclaration | None", schema),
+            declaration,
             seal_on_add=seal_on_add,
             fsync=fsync,
             gc_grace=gc_grace,
@@ -154,7 +163,7 @@ class GenericStore(GenericTransfer[T], GenericWrites[T]):
             maintenance=maintenance,
             storage_options=storage_options,
         )
-        return cls._opened(Store.open(*request), read, plan)
+        return cls._opened(request, read, plan)
 
     @overload
     @classmethod
@@ -224,7 +233,6 @@ class GenericStore(GenericTransfer[T], GenericWrites[T]):
             ...     store.schema()
             {'id': {'type': 'string', 'large': False, 'nullable': False}}
         """
-        plan = plan_of(model)
         request = open_request(
             uri,
             must_exist=True,
@@ -233,11 +241,11 @@ class GenericStore(GenericTransfer[T], GenericWrites[T]):
             maintenance=maintenance,
             storage_options=storage_options,
         )
-        return cls._opened(Store.open(*request), read, plan)
+        return cls._opened(request, read, None if model is None else plan_of(model))
 
     @classmethod
-    def _opened(cls, native: Store, read: ReadMode, plan: Plan[Any] | None) -> Self:
-        store = cls(native, read)
+    def _opened(cls, request: OpenRequest, read: ReadMode, plan: Plan[Any] | None) -> Self:
+        store = cls(Store.open(*request), read)
         try:
             store._read_as(plan)
         except BaseException:
@@ -276,8 +284,7 @@ class GenericStore(GenericTransfer[T], GenericWrites[T]):
             >>> GenericStore.doctor("memory://doc-doctor")
             []
         """
-        request = open_request(uri, must_exist=True, read_only=not repair, storage_options=storage_options)
-        return findings(Store.doctor(request.uri, request.options, repair))
+        return findings(Store.doctor(*doctor_request(uri, repair, storage_options)))
 
     def flush(self) -> None:
         """Seals what is durable in this handle, and waits until every reader can see it.
@@ -338,7 +345,7 @@ class GenericStore(GenericTransfer[T], GenericWrites[T]):
             ...     store.optimize().generations
             1
         """
-        return OptimizeReport(**self._native.optimize(None if older_than is None else seconds(older_than)))
+        return OptimizeReport(**self._native.optimize(seconds(older_than)))
 
     def stats(self) -> StoreStats:
         """Reads the store's counters.

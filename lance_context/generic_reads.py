@@ -99,10 +99,7 @@ class GenericReads(BaseStore[T]):
             after=after,
             read=read,
         )
-        rows = self._native.list_rows(asked)
-        if not rows:
-            self._saw_nothing(read)
-        return self._typed(rows) if columns is None else rows
+        return self._listed(self._native.list_rows(asked), columns, read)
 
     @overload
     def get(self, id: str, *, columns: None = None, read: ReadMode | None = None) -> T | None: ...
@@ -136,10 +133,7 @@ class GenericReads(BaseStore[T]):
             ...     store.get("r1"), store.get("r1", columns=["video"]), store.get("r2")
             ({'id': 'r1'}, {'id': 'r1', 'video': b'mp4'}, None)
         """
-        row = self._native.get(id, self._asked(columns), read)
-        if row is None:
-            self._saw_nothing(read)
-        return row if row is None or columns is not None else self._typed([row])[0]
+        return self._got(self._native.get(id, self._asked(columns), read), columns, read)
 
     @overload
     def get_many(
@@ -179,9 +173,7 @@ class GenericReads(BaseStore[T]):
             [{'id': 'r2'}, None, {'id': 'r1'}]
         """
         rows = self._native.get_many(many_ids(ids), self._asked(columns), read)
-        if rows and all(row is None for row in rows):
-            self._saw_nothing(read)
-        return self._typed_or_none(rows) if columns is None else rows
+        return self._got_many(rows, columns, read)
 
     def exists(self, id: str, *, read: ReadMode | None = None) -> bool:
         """Looks whether there is a row.

@@ -311,6 +311,4 @@ class GenericTransfer(GenericReads[T]):
                 writing.write(batch)
                 writing.written()
             report = writing.finish()
-        if not report.rows:
-            self._saw_nothing(read)
-        return report
+        return self._exported(report, read)
