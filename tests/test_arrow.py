@@ -173,31 +173,30 @@ def test_tables_that_do_not_fit(
         assert store.count() == 0
 
 
-@pytest.mark.parametrize("rows", ["Python", "Arrow", "JSON lines"])
-def test_json_of_any_origin_has_128_levels_at_most(path: Path, tmp_path: Path, rows: str) -> None:
-    texts = {"a": "[" * 128 + "]" * 128, "b": '{"x":' * 128 + "1" + "}" * 128, "c": "[" * 129 + "]" * 129}
-    lines = tmp_path / "rows.jsonl"
+def add_json(store: GenericStore, origin: str, texts: dict[str, str], lines: Path) -> None:
+    """Adds rows by id whose column `meta` is JSON that comes as text, or as what Python makes of it."""
+    if origin == "Python":
+        store.add({"id": id, "meta": json.loads(text)} for id, text in texts.items())
+    elif origin == "Arrow":
+        store.add(pa.table({"id": list(texts), "meta": list(texts.values())}))
+    else:
+        lines.write_text("\n".join(f'{{"id": "{id}", "meta": {text}}}' for id, text in texts.items()))
+        store.import_(lines)
 
-    def add(ids: str) -> None:
-        taken = {id: texts[id] for id in ids}
-        if rows == "Python":
-            store.add({"id": id, "meta": json.loads(text)} for id, text in taken.items())
-        elif rows == "Arrow":
-            store.add(pa.table({"id": list(taken), "meta": list(taken.values())}))
-        else:
-            lines.write_text("\n".join(f'{{"id": "{id}", "meta": {text}}}' for id, text in taken.items()))
-            store.import_(lines)
 
+@pytest.mark.parametrize("origin", ["Python", "Arrow", "JSON lines"])
+def test_json_of_any_origin_has_128_levels_at_most(path: Path, tmp_path: Path, origin: str) -> None:
+    fit = {"a": "[" * 128 + "]" * 128, "b": '{"x":' * 128 + "1" + "}" * 128}
     with GenericStore.open(path, schema={"id": "string", "meta": "json"}, read="latest") as store:
         with pytest.raises(RowError, match="nested deeper than 128 levels") as caught:
-            add("abc")
+            add_json(store, origin, {**fit, "c": "[" * 129 + "]" * 129}, tmp_path / "rows.jsonl")
         assert (caught.value.code, caught.value.row, caught.value.column) == ("out-of-range", 2, "meta")
         assert store.count() == 0
-        add("ab")
-        assert {row["id"]: row["meta"] for row in store.list()} == {id: json.loads(texts[id]) for id in "ab"}
+        add_json(store, origin, fit, tmp_path / "rows.jsonl")
+        assert store.list() == [{"id": id, "meta": json.loads(text)} for id, text in fit.items()]
 
 
-@pytest.mark.parametrize("rows", ["Arrow", "JSON lines"])
+@pytest.mark.parametrize("origin", ["Arrow", "JSON lines"])
 @pytest.mark.parametrize(
     ("text", "part"),
     [
@@ -205,15 +204,10 @@ def test_json_of_any_origin_has_128_levels_at_most(path: Path, tmp_path: Path, r
         ("9" * 4301, "has more than 4300 digits"),
     ],
 )
-def test_json_numbers_that_python_cannot_read(path: Path, tmp_path: Path, rows: str, text: str, part: str) -> None:
+def test_json_numbers_that_python_cannot_read(path: Path, tmp_path: Path, origin: str, text: str, part: str) -> None:
     with GenericStore.open(path, schema={"id": "string", "meta": "json"}, read="latest") as store:
         with pytest.raises(RowError, match=part) as caught:
-            if rows == "Arrow":
-                store.add(pa.table({"id": ["a", "b"], "meta": ["1e300", text]}))
-            else:
-                lines = tmp_path / "rows.jsonl"
-                lines.write_text(f'{{"id": "a", "meta": 1e300}}\n{{"id": "b", "meta": {text}}}')
-                store.import_(lines)
+            add_json(store, origin, {"a": "1e300", "b": text}, tmp_path / "rows.jsonl")
         assert (caught.value.code, caught.value.row, caught.value.column) == ("out-of-range", 1, "meta")
         assert store.count() == 0
 
