@@ -61,11 +61,14 @@ _SETS: tuple[object, ...] = (set, frozenset)
 _MAPPINGS: tuple[object, ...] = (dict, Mapping)
 # Containers whose values have the same form in JSON and out of it.
 _PLAIN_CONTAINERS: tuple[object, ...] = (list, dict, Union)
-_ALIASES = {typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType)}
+_ALIASES: tuple[type[typing_extensions.TypeAliasType], ...] = (
+    typing_extensions.TypeAliasType,
+    getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType),
+)
 _T = TypeVar("_T")
 
-Annotation: TypeAlias = Any
-"""What a field is annotated with: classes and the forms of `typing`, which have no type in common."""
+Annotation: TypeAlias = object
+"""What a field is annotated with: classes and the forms of `typing`, which have no narrower type in common."""
 
 
 class UnfitError(Exception):
@@ -176,9 +179,9 @@ def _unwrapped(annotation: Annotation, metadata: Iterable[object]) -> _Bare:
             nullable = True
         elif annotation is pydantic.JsonValue:
             return _Bare(Any, collected, nullable)
-        elif type(annotation) in _ALIASES:
+        elif isinstance(annotation, _ALIASES):
             annotation = annotation.__value__
-        elif type(origin) in _ALIASES:
+        elif isinstance(origin, _ALIASES):
             annotation = origin.__value__[arguments]
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
@@ -366,11 +369,15 @@ def _json(annotation: Annotation) -> Shape | None:
     anything = annotation in _ANYTHING
     members = typing.get_args(annotation) if typing.get_origin(annotation) is Union else (annotation,)
     models = all(_is_class(member, BaseModel) for member in members)
-    record = typing_extensions.is_typeddict(annotation) or (isinstance(annotation, type) and is_dataclass(annotation))
+    record = _is_record(annotation)
     if not (anything or models or record or _container(annotation) in _MAPPINGS or _is_list(annotation)):
         return None
     plain = _is_plain(annotation, [])
     return Shape(Json(), nullable=anything, as_json=not plain) if plain or _has_json(annotation) else None
+
+
+def _is_record(annotation: Annotation) -> bool:
+    return typing_extensions.is_typeddict(annotation) or (isinstance(annotation, type) and is_dataclass(annotation))
 
 
 class _QuietSchema(GenerateJsonSchema):
@@ -383,7 +390,7 @@ class _QuietSchema(GenerateJsonSchema):
 def _has_json(annotation: Annotation) -> bool:
     """Whether pydantic knows a form in JSON for everything in an annotation."""
     try:
-        TypeAdapter(annotation).json_schema(mode="serialization", schema_generator=_QuietSchema)
+        TypeAdapter(cast("type[object]", annotation)).json_schema(mode="serialization", schema_generator=_QuietSchema)
     except PydanticUndefinedAnnotation:
         # A name that only the module of its model can resolve, which has done so.
         return True

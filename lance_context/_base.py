@@ -15,7 +15,16 @@ from lance_context import _lifecycle
 from lance_context._html import store_html
 from lance_context._native import Log, Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
-from lance_context.types import Finding, MaintenanceOptions, ReadMode, Row, SchemaDeclaration, StoreStats, T
+from lance_context.types import (
+    ExportReport,
+    Finding,
+    MaintenanceOptions,
+    ReadMode,
+    Row,
+    SchemaDeclaration,
+    StoreStats,
+    T,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -52,7 +61,7 @@ def open_request(
     options = OpenOptions(
         seal_on_add=seal_on_add,
         fsync=fsync,
-        gc_grace_s=None if gc_grace is None else seconds(gc_grace),
+        gc_grace_s=seconds(gc_grace),
         read=read,
         read_only=read_only,
         writer_id=writer_id,
@@ -60,6 +69,14 @@ def open_request(
         storage_options=dict(storage_options or {}),
     )
     return OpenRequest(_location(uri), None if schema is None else _declaration(schema), must_exist, options)
+
+
+def doctor_request(
+    uri: str | os.PathLike[str], repair: bool, storage_options: Mapping[str, str] | None
+) -> tuple[str, OpenOptions, bool]:
+    """Checks the arguments of `doctor`, which are those of the native one."""
+    request = open_request(uri, must_exist=True, read_only=not repair, storage_options=storage_options)
+    return request.uri, request.options, repair
 
 
 def query(
@@ -86,8 +103,8 @@ def query(
     )
 
 
-def seconds(duration: float | timedelta) -> float:
-    """Takes seconds or a timedelta."""
+def seconds(duration: float | timedelta | None) -> float | None:
+    """Takes seconds or a timedelta, if one is given."""
     return duration.total_seconds() if isinstance(duration, timedelta) else duration
 
 
@@ -122,18 +139,19 @@ def findings(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
     return [Finding(**finding) for finding in found]
 
 
-def plan_given(schema: object) -> Plan[Any] | None:
-    """Takes a class in place of a declaration as a model; ``None``: it is no class."""
-    return plan_of(schema) if isinstance(schema, type) else None
+def declared(schema: SchemaDeclaration | type[BaseModel] | None) -> tuple[SchemaDeclaration | None, Plan[Any] | None]:
+    """Takes a class in place of a declaration as a model, which declares a schema and a plan to read it."""
+    if not isinstance(schema, type):
+        return schema, None
+    plan = plan_of(schema)
+    return plan.schema, plan
 
 
-def plan_of(model: object | None) -> Plan[Any] | None:
-    """Takes a model, if one is given."""
-    if model is None:
-        return None
+def plan_of(model: type[BaseModel]) -> Plan[Any]:
+    """Reads a model."""
     from lance_context import _models
 
-    return _models.plan_of(cast("type[BaseModel]", model))
+    return _models.plan_of(model)
 
 
 def rows_given(rows: object) -> object:
@@ -248,8 +266,34 @@ class BaseStore(BaseHandle[Store], Generic[T]):
         typed = iter(self._typed([row for row in rows if row is not None]))
         return [None if row is None else next(typed) for row in rows]
 
+    def _listed(self, rows: list[Row], columns: Sequence[str] | None, read: ReadMode | None) -> list[T] | list[Row]:
+        """What `list` returns of the rows it found."""
+        if not rows:
+            self._saw_nothing(read)
+        return self._typed(rows) if columns is None else rows
+
+    def _got(self, row: Row | None, columns: Sequence[str] | None, read: ReadMode | None) -> T | Row | None:
+        """What `get` returns of the row it found."""
+        if row is None:
+            self._saw_nothing(read)
+        return row if row is None or columns is not None else self._typed([row])[0]
+
+    def _got_many(
+        self, rows: list[Row | None], columns: Sequence[str] | None, read: ReadMode | None
+    ) -> list[T | None] | list[Row | None]:
+        """What `get_many` returns of the rows it found."""
+        if rows and all(row is None for row in rows):
+            self._saw_nothing(read)
+        return self._typed_or_none(rows) if columns is None else rows
+
+    def _exported(self, report: ExportReport, read: ReadMode | None) -> ExportReport:
+        """What `export` returns of what it wrote."""
+        if not report.rows:
+            self._saw_nothing(read)
+        return report
+
     def _saw_nothing(self, read: ReadMode | None) -> None:
-        """Warns, once a handle, when rows exist that the empty read could not see."""
+        """Warns the caller's caller, once a handle, when rows exist that the empty read could not see."""
         if self._warned or (read or self._read) != "sealed" or not (unsealed := self._native.unsealed_rows):
             return
         self._warned = True
@@ -257,7 +301,7 @@ class BaseStore(BaseHandle[Store], Generic[T]):
             f"nothing was found, but {unsealed} rows of {self!r} are durable and not sealed; "
             'call flush(), or read with read="latest"',
             UnsealedRowsWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -9,7 +9,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from lance_context._base import DEFAULT_MAINTENANCE, findings, open_request, seconds
+from lance_context._base import DEFAULT_MAINTENANCE, OpenRequest, doctor_request, findings, open_request, seconds
 from lance_context._datagen_base import BaseDatagenStore, appended, as_events, item_ids, item_request, positive
 from lance_context._item_tables import PAGE, Level, TableSchema, TableStatus, page_after, table_request
 from lance_context._native import Log
@@ -75,11 +75,7 @@ class AsyncDatagenStore(BaseDatagenStore):
             maintenance=maintenance,
             storage_options=storage_options,
         )
-
-        async def start() -> Self:
-            return cls(await Log.open_async(request.uri, request.must_exist, request.options))
-
-        return Opening(start)
+        return cls._opening(request)
 
     @classmethod
     def open_existing(
@@ -102,7 +98,10 @@ class AsyncDatagenStore(BaseDatagenStore):
             maintenance=maintenance,
             storage_options=storage_options,
         )
+        return cls._opening(request)
 
+    @classmethod
+    def _opening(cls, request: OpenRequest) -> Opening[Self]:
         async def start() -> Self:
             return cls(await Log.open_async(request.uri, request.must_exist, request.options))
 
@@ -117,8 +116,7 @@ class AsyncDatagenStore(BaseDatagenStore):
         storage_options: Mapping[str, str] | None = None,
     ) -> list[Finding]:
         """Async form of `DatagenStore.doctor`."""
-        request = open_request(uri, must_exist=True, read_only=not repair, storage_options=storage_options)
-        return findings(await Log.doctor_async(request.uri, request.options, repair))
+        return findings(await Log.doctor_async(*doctor_request(uri, repair, storage_options)))
 
     async def append(self, events: Event | Iterable[Event]) -> AppendResult:
         """Async form of `DatagenStore.append`. The events are read before the first suspension."""
@@ -340,8 +338,7 @@ class AsyncDatagenStore(BaseDatagenStore):
 
     async def optimize(self, *, older_than: float | timedelta | None = None) -> OptimizeReport:
         """Async form of `DatagenStore.optimize`."""
-        age = None if older_than is None else seconds(older_than)
-        return OptimizeReport(**await self._native.optimize_async(age))
+        return OptimizeReport(**await self._native.optimize_async(seconds(older_than)))
 
     async def stats(self) -> StoreStats:
         """Async form of `DatagenStore.stats`."""

@@ -8,16 +8,18 @@ from datetime import timedelta
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from lance_context._base import (
     DEFAULT_MAINTENANCE,
     BaseStore,
+    OpenRequest,
     as_they_are,
+    declared,
+    doctor_request,
     findings,
     many_ids,
     open_request,
-    plan_given,
     plan_of,
     query,
     row_ids,
@@ -110,10 +112,10 @@ class AsyncGenericStore(BaseStore[T]):
         storage_options: Mapping[str, str] | None = None,
     ) -> Opening[Self] | Opening[AsyncGenericStore[M]]:
         """Async form of `GenericStore.open`: await the result, or enter it with ``async with``."""
-        plan = plan_given(schema)
+        declaration, plan = declared(schema)
         request = open_request(
             uri,
-            plan.schema if plan else cast("SchemaDeclaration | None", schema),
+            declaration,
             seal_on_add=seal_on_add,
             fsync=fsync,
             gc_grace=gc_grace,
@@ -121,11 +123,7 @@ class AsyncGenericStore(BaseStore[T]):
             maintenance=maintenance,
             storage_options=storage_options,
         )
-
-        async def start() -> Self:
-            return await cls._opened(await Store.open_async(*request), read, plan)
-
-        return Opening(start)
+        return cls._opening(request, read, plan)
 
     @overload
     @classmethod
@@ -165,7 +163,6 @@ class AsyncGenericStore(BaseStore[T]):
         storage_options: Mapping[str, str] | None = None,
     ) -> Opening[Self] | Opening[AsyncGenericStore[M]]:
         """Async form of `GenericStore.open_existing`: await the result, or enter it with ``async with``."""
-        plan = plan_of(model)
         request = open_request(
             uri,
             must_exist=True,
@@ -174,21 +171,20 @@ class AsyncGenericStore(BaseStore[T]):
             maintenance=maintenance,
             storage_options=storage_options,
         )
-
-        async def start() -> Self:
-            return await cls._opened(await Store.open_async(*request), read, plan)
-
-        return Opening(start)
+        return cls._opening(request, read, None if model is None else plan_of(model))
 
     @classmethod
-    async def _opened(cls, native: Store, read: ReadMode, plan: Plan[Any] | None) -> Self:
-        store = cls(native, read)
-        try:
-            store._read_as(plan)
-        except BaseException:
-            await store.close()
-            raise
-        return store
+    def _opening(cls, request: OpenRequest, read: ReadMode, plan: Plan[Any] | None) -> Opening[Self]:
+        async def start() -> Self:
+            store = cls(await Store.open_async(*request), read)
+            try:
+                store._read_as(plan)
+            except BaseException:
+                await store.close()
+                raise
+            return store
+
+        return Opening(start)
 
     @classmethod
     async def doctor(
@@ -199,8 +195,7 @@ class AsyncGenericStore(BaseStore[T]):
         storage_options: Mapping[str, str] | None = None,
     ) -> builtins.list[Finding]:
         """Async form of `GenericStore.doctor`."""
-        request = open_request(uri, must_exist=True, read_only=not repair, storage_options=storage_options)
-        return findings(await Store.doctor_async(request.uri, request.options, repair))
+        return findings(await Store.doctor_async(*doctor_request(uri, repair, storage_options)))
 
     async def add(
         self,
@@ -276,10 +271,7 @@ class AsyncGenericStore(BaseStore[T]):
             after=after,
             read=read,
         )
-        rows = await self._native.list_rows_async(asked)
-        if not rows:
-            self._saw_nothing(read)
-        return self._typed(rows) if columns is None else rows
+        return self._listed(await self._native.list_rows_async(asked), columns, read)
 
     @overload
     async def get(self, id: str, *, columns: None = None, read: ReadMode | None = None) -> T | None: ...
@@ -291,10 +283,7 @@ class AsyncGenericStore(BaseStore[T]):
         self, id: str, *, columns: Sequence[str] | None = None, read: ReadMode | None = None
     ) -> T | Row | None:
         """Async form of `GenericStore.get`."""
-        row = await self._native.get_async(id, self._asked(columns), read)
-        if row is None:
-            self._saw_nothing(read)
-        return row if row is None or columns is not None else self._typed([row])[0]
+        return self._got(await self._native.get_async(id, self._asked(columns), read), columns, read)
 
     @overload
     async def get_many(
@@ -311,9 +300,7 @@ class AsyncGenericStore(BaseStore[T]):
     ) -> builtins.list[T | None] | builtins.list[Row | None]:
         """Async form of `GenericStore.get_many`."""
         rows = await self._native.get_many_async(many_ids(ids), self._asked(columns), read)
-        if rows and all(row is None for row in rows):
-            self._saw_nothing(read)
-        return self._typed_or_none(rows) if columns is None else rows
+        return self._got_many(rows, columns, read)
 
     async def exists(self, id: str, *, read: ReadMode | None = None) -> bool:
         """Async form of `GenericStore.exists`."""
@@ -459,8 +446,7 @@ class AsyncGenericStore(BaseStore[T]):
 
     async def optimize(self, *, older_than: float | timedelta | None = None) -> OptimizeReport:
         """Async form of `GenericStore.optimize`."""
-        age = None if older_than is None else seconds(older_than)
-        return OptimizeReport(**await self._native.optimize_async(age))
+        return OptimizeReport(**await self._native.optimize_async(seconds(older_than)))
 
     async def stats(self) -> StoreStats:
         """Async form of `GenericStore.stats`."""
@@ -501,14 +487,11 @@ class AsyncGenericStore(BaseStore[T]):
         """Async form of `GenericStore.export`. The file is written in a thread."""
         writing = Export(self._native, target, format=format, columns=columns, progress=progress)
         with writing:
-            asked = query(filter=filter, params=params, columns=writing.columns, read=read)
-            async for batch in _batches(self._native, asked):
+            async for batch in self.batches(filter=filter, params=params, columns=writing.columns, read=read):
                 await in_thread(partial(writing.write, batch))
                 writing.written()
             report = await in_thread(writing.finish)
-        if not report.rows:
-            self._saw_nothing(read)
-        return report
+        return self._exported(report, read)
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Self
 
-from lance_context._base import DEFAULT_MAINTENANCE, findings, open_request, seconds
+from lance_context._base import DEFAULT_MAINTENANCE, doctor_request, findings, open_request, seconds
 from lance_context._datagen_base import appended, item_request
 from lance_context._native import Log
 from lance_context._opened import begin, compare_config
@@ -183,8 +183,7 @@ class DatagenStore(DatagenReads):
             >>> DatagenStore.doctor("memory://doc-log-doctor")
             []
         """
-        request = open_request(uri, must_exist=True, read_only=not repair, storage_options=storage_options)
-        return findings(Log.doctor(request.uri, request.options, repair))
+        return findings(Log.doctor(*doctor_request(uri, repair, storage_options)))
 
     def append(self, events: Event | Iterable[Event]) -> AppendResult:
         """Makes events of a `DatagenStreamWriter` durable, all or none. They may be of several items.
@@ -490,7 +489,7 @@ class DatagenStore(DatagenReads):
             ...     store.optimize().generations
             0
         """
-        return OptimizeReport(**self._native.optimize(None if older_than is None else seconds(older_than)))
+        return OptimizeReport(**self._native.optimize(seconds(older_than)))
 
     def stats(self) -> StoreStats:
         """Reads the store's counters; its rows are events.

@@ -1,13 +1,17 @@
-"""What every test module shares: the `soak` mark, how far hypothesis looks, and a path for a store."""
+"""What test modules share: the `soak` mark, how far hypothesis looks, and where and how a store is opened."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.twins import Opener
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 # The same examples at each run; how long one takes is no failure.
@@ -46,3 +50,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def path(tmp_path: Path) -> Path:
     """Where a test's store goes; nothing is there yet."""
     return tmp_path / "store"
+
+
+@pytest.fixture(params=["sync", "async"])
+def stores(request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Opens stores of the one class and of the other."""
+    if request.param == "sync":
+        opener = Opener(None)
+        yield opener
+        opener.close()
+        return
+    loop = asyncio.new_event_loop()
+    opener = Opener(loop)
+    yield opener
+    opener.close()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()

@@ -173,6 +173,45 @@ def test_tables_that_do_not_fit(
         assert store.count() == 0
 
 
+def add_json(store: GenericStore, origin: str, texts: dict[str, str], lines: Path) -> None:
+    """Adds rows by id whose column `meta` is JSON that comes as text, or as what Python makes of it."""
+    if origin == "Python":
+        store.add({"id": id, "meta": json.loads(text)} for id, text in texts.items())
+    elif origin == "Arrow":
+        store.add(pa.table({"id": list(texts), "meta": list(texts.values())}))
+    else:
+        lines.write_text("\n".join(f'{{"id": "{id}", "meta": {text}}}' for id, text in texts.items()))
+        store.import_(lines)
+
+
+@pytest.mark.parametrize("origin", ["Python", "Arrow", "JSON lines"])
+def test_json_of_any_origin_has_128_levels_at_most(path: Path, tmp_path: Path, origin: str) -> None:
+    fit = {"a": "[" * 128 + "]" * 128, "b": '{"x":' * 128 + "1" + "}" * 128}
+    with GenericStore.open(path, schema={"id": "string", "meta": "json"}, read="latest") as store:
+        with pytest.raises(RowError, match="nested deeper than 128 levels") as caught:
+            add_json(store, origin, {**fit, "c": "[" * 129 + "]" * 129}, tmp_path / "rows.jsonl")
+        assert (caught.value.code, caught.value.row, caught.value.column) == ("out-of-range", 2, "meta")
+        assert store.count() == 0
+        add_json(store, origin, fit, tmp_path / "rows.jsonl")
+        assert store.list() == [{"id": id, "meta": json.loads(text)} for id, text in fit.items()]
+
+
+@pytest.mark.parametrize("origin", ["Arrow", "JSON lines"])
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ('{"a": [1, -1e400]}', "the number `-1e400` is beyond a float's range"),
+        ("9" * 4301, "has more than 4300 digits"),
+    ],
+)
+def test_json_numbers_that_python_cannot_read(path: Path, tmp_path: Path, origin: str, text: str, part: str) -> None:
+    with GenericStore.open(path, schema={"id": "string", "meta": "json"}, read="latest") as store:
+        with pytest.raises(RowError, match=part) as caught:
+            add_json(store, origin, {"a": "1e300", "b": text}, tmp_path / "rows.jsonl")
+        assert (caught.value.code, caught.value.row, caught.value.column) == ("out-of-range", 1, "meta")
+        assert store.count() == 0
+
+
 def test_rows_are_counted_over_chunks(path: Path) -> None:
     with GenericStore.open(path, schema=SMALL, read="latest") as store:
         good = pa.table({"id": ["a", "b"], "n": [1, 2]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import tracemalloc
 from datetime import UTC, datetime
@@ -47,22 +46,6 @@ LISTS = {
     "v": {"type": "vector", "dim": 2},
 }
 MIB = 1 << 20
-
-
-@pytest.fixture(params=["sync", "async"])
-def stores(request: pytest.FixtureRequest) -> Iterator[Opener]:
-    """Opens stores of the one class and of the other."""
-    if request.param == "sync":
-        opener = Opener(None)
-        yield opener
-        opener.close()
-        return
-    loop = asyncio.new_event_loop()
-    opener = Opener(loop)
-    yield opener
-    opener.close()
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
 
 
 def row(id: str, n: object = None, **columns: object) -> Row:

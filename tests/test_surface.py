@@ -18,6 +18,9 @@ import lance_context.datagen_reads
 import lance_context.datagen_writer
 import lance_context.errors
 import lance_context.generic
+import lance_context.generic_reads
+import lance_context.generic_transfer
+import lance_context.generic_writes
 import lance_context.item
 import lance_context.schema
 from lance_context import (
@@ -162,6 +165,9 @@ def test_errors_are_also_what_python_calls_them() -> None:
     "module",
     [
         lance_context.generic,
+        lance_context.generic_reads,
+        lance_context.generic_transfer,
+        lance_context.generic_writes,
         lance_context.schema,
         lance_context.datagen,
         lance_context.datagen_reads,

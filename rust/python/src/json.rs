@@ -4,6 +4,7 @@
 //! name the place. Reading back is `json.loads`, which keeps order, big integers and floats.
 
 use lance_context_spec::Value;
+use lance_context_spec::json::{JsonFault, MAX_DEPTH};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,9 +12,6 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, P
 
 use crate::datagen::dump_model;
 use crate::value::{self, Fault};
-
-/// Most levels of lists and mappings. Readers of other languages stop here too.
-const MAX_DEPTH: usize = 128;
 
 /// The JSON text of `object`.
 pub fn read(object: &Bound<'_, PyAny>) -> Result<Value<'static>, Fault> {
@@ -54,9 +52,6 @@ impl<F: Into<Fault>> From<F> for Misplaced {
 }
 
 fn append(object: &Bound<'_, PyAny>, text: &mut String, depth: usize) -> Result<(), Misplaced> {
-    if depth > MAX_DEPTH {
-        return Err(Fault::OutOfRange(format!("it is nested deeper than {MAX_DEPTH} levels")).into());
-    }
     if object.is_none() {
         text.push_str("null");
     } else if let Ok(truth) = object.cast::<PyBool>() {
@@ -101,23 +96,33 @@ fn append_float(float: f64, text: &mut String) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The level of a list or mapping in one of level `depth`; zero is none.
+fn deeper(depth: usize) -> Result<usize, Fault> {
+    if depth == MAX_DEPTH {
+        return Err(Fault::OutOfRange(JsonFault::TooDeep.to_string()));
+    }
+    Ok(depth + 1)
+}
+
 fn append_items<'py>(
     items: impl Iterator<Item = Bound<'py, PyAny>>,
     text: &mut String,
     depth: usize,
 ) -> Result<(), Misplaced> {
+    let depth = deeper(depth)?;
     text.push('[');
     for (index, item) in items.enumerate() {
         if index > 0 {
             text.push(',');
         }
-        append(&item, text, depth + 1).map_err(|misplaced| misplaced.below(&format!("[{index}]")))?;
+        append(&item, text, depth).map_err(|misplaced| misplaced.below(&format!("[{index}]")))?;
     }
     text.push(']');
     Ok(())
 }
 
 fn append_members(members: &Bound<'_, PyDict>, text: &mut String, depth: usize) -> Result<(), Misplaced> {
+    let depth = deeper(depth)?;
     text.push('{');
     for (index, (key, member)) in members.iter().enumerate() {
         let Ok(name) = key.cast::<PyString>() else {
@@ -129,7 +134,7 @@ fn append_members(members: &Bound<'_, PyDict>, text: &mut String, depth: usize) 
         }
         quote(&name, text);
         text.push(':');
-        append(&member, text, depth + 1).map_err(|misplaced| misplaced.below(&format!(".{name}")))?;
+        append(&member, text, depth).map_err(|misplaced| misplaced.below(&format!(".{name}")))?;
     }
     text.push('}');
     Ok(())

@@ -8,6 +8,8 @@
 pub mod datagen;
 pub mod doctor;
 pub mod error;
+pub mod json;
+pub mod moment;
 pub mod options;
 pub mod query;
 pub mod schema;

@@ -164,6 +164,16 @@ pub fn decimal_text(unscaled: i128, scale: u8) -> String {
     if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
+/// Most characters of a text that are repeated in an error.
+const SHOWN_CHARS: usize = 40;
+
+/// The beginning of a text, for an error.
+pub(crate) fn shown(text: &str) -> String {
+    let start: String = text.chars().take(SHOWN_CHARS).collect();
+    let more = if start.len() < text.len() { "…" } else { "" };
+    format!("`{start}{more}`")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -11,7 +11,7 @@
 //! | date | `"2026-01-31"` | |
 //! | timestamp | `"2026-01-31T12:00:00.000001Z"`, six digits of a second or none; a naive one without the `Z` | any RFC 3339 offset |
 //! | decimal | string with as many digits behind the point as declared, `"1.50"` | fewer digits, an exponent; a number |
-//! | json | the JSON value as its text has it, with every digit and in its order; line breaks between its tokens are left out | |
+//! | json | the JSON value as its text has it, with every digit and in its order, within the limits of [`crate::json`]; line breaks between its tokens are left out | |
 //! | binary | string, base64 with padding | base64 without padding |
 //! | vector | list of numbers; a NaN of other bits with the 8 digits of its float32 | as floats |
 //! | list | list of the item's form | |
@@ -31,6 +31,8 @@ mod write;
 pub use read::RowReader;
 pub use write::RowWriter;
 
+use crate::moment::MomentFault;
+
 /// Why a cell has no JSON form, or a JSON value is no cell. The caller knows the row and the column.
 #[derive(Debug)]
 enum Misfit {
@@ -38,6 +40,15 @@ enum Misfit {
     WrongType(String),
     /// The type cannot hold it; the text says why.
     OutOfRange(String),
+}
+
+impl From<MomentFault> for Misfit {
+    fn from(fault: MomentFault) -> Self {
+        match fault {
+            MomentFault::OtherForm(got) => Self::WrongType(got),
+            MomentFault::OutOfRange(message) => Self::OutOfRange(message),
+        }
+    }
 }
 
 impl Misfit {

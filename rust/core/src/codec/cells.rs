@@ -12,13 +12,13 @@ use arrow::array::{
 };
 use arrow::error::ArrowError;
 use bytes::Bytes;
+use lance_context_spec::moment::{self, MomentFault};
 use lance_context_spec::{ColumnType, Value};
 
 use super::arrow_schema::data_type;
 use super::binary::BinaryCells;
 use super::nested::{ListCells, StructCells, VectorCells};
 use super::number::{decimal, exact_float64, float16, float32, narrow, within_i32};
-use super::timestamp;
 
 /// Most rows that memory is reserved for ahead; a schema may have a thousand columns.
 const MAX_RESERVED_ROWS: usize = 4_096;
@@ -38,6 +38,15 @@ pub(super) enum Misfit {
         /// What does not fit, and the limit.
         message: String,
     },
+}
+
+impl From<MomentFault> for Misfit {
+    fn from(fault: MomentFault) -> Self {
+        match fault {
+            MomentFault::OtherForm(got) => Self::WrongType { got },
+            MomentFault::OutOfRange(message) => Self::OutOfRange { message },
+        }
+    }
 }
 
 impl Misfit {
@@ -199,12 +208,12 @@ impl Cells {
             (Self::Bool(builder), Value::Bool(truth)) => builder.append_value(*truth),
             (Self::Instant(builder), Value::Timestamp { micros, aware: true })
             | (Self::WallClock(builder), Value::Timestamp { micros, aware: false }) => {
-                builder.append_value(timestamp::in_range(*micros)?);
+                builder.append_value(moment::micros_in_range(*micros)?);
             }
-            (Self::Instant(builder), Value::Str(text)) => builder.append_value(timestamp::parse_instant(text)?),
-            (Self::WallClock(builder), Value::Str(text)) => builder.append_value(timestamp::parse_wall_clock(text)?),
-            (Self::Date(builder), Value::Date(days)) => builder.append_value(timestamp::day_in_range(*days)?),
-            (Self::Date(builder), Value::Str(text)) => builder.append_value(timestamp::parse_date(text)?),
+            (Self::Instant(builder), Value::Str(text)) => builder.append_value(moment::parse_timestamp(text, true)?),
+            (Self::WallClock(builder), Value::Str(text)) => builder.append_value(moment::parse_timestamp(text, false)?),
+            (Self::Date(builder), Value::Date(days)) => builder.append_value(moment::days_in_range(*days)?),
+            (Self::Date(builder), Value::Str(text)) => builder.append_value(moment::parse_date(text)?),
             (Self::Decimal { builder, precision, scale }, value) => {
                 builder.append_value(decimal(value, *precision, *scale)?);
             }

@@ -11,14 +11,13 @@ use arrow::datatypes::{
     DataType, Date32Type, Field, FieldRef, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::error::ArrowError;
-use lance_context_spec::{ColumnSpec, ColumnType, Error, Result, SchemaSpec, Value};
-use serde::de::IgnoredAny;
+use lance_context_spec::moment::{days_in_range, micros_in_range};
+use lance_context_spec::{ColumnSpec, ColumnType, Error, Result, SchemaSpec, Value, json};
 
 use super::arrow_schema::{arrow_schema, data_type};
 use super::cells::{Cells, Misfit};
 use super::decode::ColumnReader;
 use super::encode::{misfit_error, unknown_column};
-use super::timestamp;
 
 /// `batches`, one behind another, as one batch of `spec`. Columns that they lack are null.
 ///
@@ -88,10 +87,10 @@ fn as_it_is(array: &ArrayRef, column_type: &ColumnType, target: &DataType) -> Op
         ColumnType::Json | ColumnType::Decimal { .. } | ColumnType::Struct { .. } => return None,
         ColumnType::Date => array
             .as_primitive_opt::<Date32Type>()
-            .is_none_or(|days| days.iter().flatten().all(|day| timestamp::day_in_range(day).is_ok())),
+            .is_none_or(|days| days.iter().flatten().all(|day| days_in_range(day).is_ok())),
         ColumnType::Timestamp { .. } => array
             .as_primitive_opt::<TimestampMicrosecondType>()
-            .is_none_or(|cells| cells.iter().flatten().all(|micros| timestamp::in_range(micros).is_ok())),
+            .is_none_or(|cells| cells.iter().flatten().all(|micros| micros_in_range(micros).is_ok())),
         ColumnType::Vector { .. } => {
             array.as_fixed_size_list_opt().is_some_and(|vectors| vectors.values().null_count() == 0)
         }
@@ -124,14 +123,17 @@ fn cell_by_cell(array: &ArrayRef, column: &ColumnSpec, first_row: usize) -> Resu
                 Ok(())
             }
             Value::Null => Err(Misfit::Missing),
-            Value::Json(text) if serde_json::from_str::<IgnoredAny>(&text).is_err() => {
-                Err(Misfit::out_of_range(format!("`{text:.40}` is no JSON")))
-            }
-            value => cells.append(&value),
+            value => json_checked(&value).and_then(|()| cells.append(&value)),
         };
         appended.map_err(|misfit| misfit_error(column, first_row + row, misfit))?;
     }
     cells.finish().map_err(|e| unfit("the converted cells do not make a column", e))
+}
+
+/// Text that comes as JSON from elsewhere may be none.
+fn json_checked(value: &Value<'_>) -> Result<(), Misfit> {
+    let Value::Json(text) = value else { return Ok(()) };
+    json::check(text).map_err(|fault| Misfit::out_of_range(fault.to_string()))
 }
 
 /// The array without views, dictionaries and other encodings of the same values.

@@ -17,7 +17,6 @@ mod number;
 mod scalar;
 #[cfg(test)]
 mod tests;
-mod timestamp;
 
 pub use arrow_schema::arrow_schema;
 pub use conform::conform;

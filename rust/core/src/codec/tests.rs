@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use arrow::record_batch::RecordBatch;
-use lance_context_spec::{Error, Kind, SchemaSpec, Value};
+use lance_context_spec::{Error, Kind, SchemaSpec, Value, moment};
 
 use super::*;
 
@@ -144,7 +144,7 @@ fn timestamps_take_text() {
     ];
     assert_eq!(
         micros(through(r#""timestamp""#, &instants.map(text)).unwrap()),
-        [1_000_000, 1_500_000, 0, -1, timestamp::MIN_MICROS, timestamp::MAX_MICROS]
+        [1_000_000, 1_500_000, 0, -1, moment::MIN_MICROS, moment::MAX_MICROS]
     );
     let readings = ["1970-01-01T00:00:01", "1970-01-01 00:00:00.000001"];
     assert_eq!(micros(through(r#"{"type":"timestamp","tz":null}"#, &readings.map(text)).unwrap()), [1_000_000, 1]);

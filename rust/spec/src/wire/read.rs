@@ -10,12 +10,11 @@ use serde_json::value::RawValue;
 
 use super::{Misfit, text};
 use crate::error::{Error, Result};
+use crate::json::check_limits;
 use crate::members::{Members, kind};
+use crate::moment::{parse_date, parse_timestamp};
 use crate::schema::{ColumnSpec, ColumnType, Fields, SchemaSpec};
-use crate::value::Value;
-
-/// Most levels of lists and objects in a JSON value; those of Python come no deeper.
-const MAX_JSON_DEPTH: usize = 129;
+use crate::value::{Value, shown};
 
 /// Base64 in the standard alphabet, with padding or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -140,10 +139,10 @@ fn value<'a>(raw: &'a RawValue, column_type: &ColumnType) -> Result<Value<'a>, M
             _ => Err(wrong_type(raw)),
         },
         ColumnType::Timestamp { utc } => {
-            let micros = text::read_timestamp(&string(raw)?, *utc)?;
+            let micros = parse_timestamp(&string(raw)?, *utc)?;
             Ok(Value::Timestamp { micros, aware: *utc })
         }
-        ColumnType::Date => text::read_date(&string(raw)?).map(Value::Date),
+        ColumnType::Date => Ok(Value::Date(parse_date(&string(raw)?)?)),
         ColumnType::Decimal { scale, .. } => {
             let text = if is_number(raw) { Cow::Borrowed(raw.get()) } else { string(raw)? };
             Ok(Value::Decimal { unscaled: text::read_decimal(&text, *scale)?, scale: *scale })
@@ -174,7 +173,7 @@ fn integer(raw: &RawValue) -> Result<i128, Misfit> {
     }
     raw.get()
         .parse()
-        .map_err(|_| Misfit::OutOfRange(format!("the integer {} has more than 128 bits", text::shown(raw.get()))))
+        .map_err(|_| Misfit::OutOfRange(format!("the integer {} has more than 128 bits", shown(raw.get()))))
 }
 
 /// Whether it is a number without fraction and exponent.
@@ -217,22 +216,9 @@ fn is_exact(raw: &RawValue, bits: u32) -> bool {
     })
 }
 
-/// JSON as its text, no deeper than what every reader can follow.
+/// JSON as its text.
 fn json(raw: &RawValue) -> Result<Value<'_>, Misfit> {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for byte in raw.get().bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > MAX_JSON_DEPTH {
-            return Err(Misfit::OutOfRange(format!("it is nested deeper than {MAX_JSON_DEPTH} levels")));
-        }
-    }
+    check_limits(raw.get()).map_err(|fault| Misfit::OutOfRange(fault.to_string()))?;
     Ok(Value::Json(Cow::Borrowed(raw.get())))
 }
 
@@ -289,19 +275,19 @@ fn structure<'a>(raw: &'a RawValue, fields: &Fields) -> Result<Vec<(Cow<'a, str>
 #[cold]
 fn wrong_type(raw: &RawValue) -> Misfit {
     Misfit::WrongType(match kind(raw) {
-        kind @ ("a number" | "a string" | "a truth value") => format!("{kind}: {}", text::shown(raw.get())),
+        kind @ ("a number" | "a string" | "a truth value") => format!("{kind}: {}", shown(raw.get())),
         kind => kind.to_owned(),
     })
 }
 
 #[cold]
 fn too_large(raw: &RawValue, type_name: &str, max: f64) -> Misfit {
-    Misfit::OutOfRange(format!("{} does not fit {type_name}, which ends at {max:e}", text::shown(raw.get())))
+    Misfit::OutOfRange(format!("{} does not fit {type_name}, which ends at {max:e}", shown(raw.get())))
 }
 
 #[cold]
 fn inexact(raw: &RawValue, type_name: &str) -> Misfit {
-    let int = text::shown(raw.get());
+    let int = shown(raw.get());
     Misfit::OutOfRange(format!("the integer {int} is not exact in {type_name}; write it with a fraction to round it"))
 }
 

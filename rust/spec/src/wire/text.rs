@@ -1,32 +1,22 @@
-//! Days, moments, decimals and special floats as text, and back.
-//!
-//! Only the years 1 to 9999 are written and read: every reader, Python's `datetime` among them, can show them.
-//! Text is never rounded to microseconds.
+//! Days and moments as text, decimals out of it, and special floats. Days and moments are read by [`crate::moment`].
 
-use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, Timelike};
+use chrono::{DateTime, SubsecRound, TimeDelta};
 
 use super::Misfit;
 use super::write::push_shown;
-use crate::value::{DecimalFault, parse_decimal};
+use crate::moment::{days_in_range, micros_in_range};
+use crate::value::{DecimalFault, parse_decimal, shown};
 
 /// The NaN that is written without its bits: Rust's and IEEE's quiet one.
 pub(super) const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
 /// The same of float32.
 pub(super) const NAN_BITS_F32: u32 = 0x7fc0_0000;
-/// From the first day of the year 1, which counts as 1, to 1970-01-01.
-const DAYS_TO_1970: i32 = 719_163;
-/// Most characters of a text that are repeated in an error.
-const SHOWN_CHARS: usize = 40;
 
 /// Appends `micros` since 1970 in quotes.
 pub(super) fn push_timestamp(micros: i64, aware: bool, out: &mut String) -> Result<(), Misfit> {
-    let moment = DateTime::from_timestamp_micros(micros).map(|moment| moment.naive_utc());
-    let moment = moment.filter(|moment| (1..=9999).contains(&moment.year())).ok_or_else(|| outside(micros))?;
-    let (date, time) = (moment.date(), moment.time());
-    let (year, month, day) = (date.year(), date.month(), date.day());
-    let (hour, minute, second) = (time.hour(), time.minute(), time.second());
-    push_shown(format_args!("\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"), out);
-    let fraction = time.nanosecond() / 1_000;
+    let moment = DateTime::UNIX_EPOCH + TimeDelta::microseconds(micros_in_range(micros)?);
+    push_shown(format_args!("\"{:?}", moment.naive_utc().trunc_subsecs(0)), out);
+    let fraction = moment.timestamp_subsec_micros();
     if fraction != 0 {
         push_shown(format_args!(".{fraction:06}"), out);
     }
@@ -36,67 +26,9 @@ pub(super) fn push_timestamp(micros: i64, aware: bool, out: &mut String) -> Resu
 
 /// Appends the day `days` after 1970-01-01 in quotes.
 pub(super) fn push_date(days: i32, out: &mut String) -> Result<(), Misfit> {
-    let date = NaiveDate::from_num_days_from_ce_opt(days.saturating_add(DAYS_TO_1970));
-    let date = date
-        .filter(|date| (1..=9999).contains(&date.year()))
-        .ok_or_else(|| Misfit::OutOfRange(format!("`{days}` days since 1970 lie outside of the years 1 to 9999")))?;
-    push_shown(format_args!("\"{:04}-{:02}-{:02}\"", date.year(), date.month(), date.day()), out);
+    let date = DateTime::UNIX_EPOCH.date_naive() + TimeDelta::days(days_in_range(days)?.into());
+    push_shown(format_args!("\"{date}\""), out);
     Ok(())
-}
-
-/// The days since 1970-01-01 of an ISO 8601 date.
-pub(super) fn read_date(text: &str) -> Result<i32, Misfit> {
-    let date = NaiveDate::parse_from_str(text, "%Y-%m-%d");
-    let date = date.map_err(|_| Misfit::WrongType(format!("text: {}", shown(text))))?;
-    if !(1..=9999).contains(&date.year()) {
-        return Err(Misfit::OutOfRange(format!("{} lies outside of the years 1 to 9999", shown(text))));
-    }
-    Ok(date.num_days_from_ce() - DAYS_TO_1970)
-}
-
-/// The microseconds of an RFC 3339 text with an offset (`aware`), or of an ISO 8601 text without one.
-pub(super) fn read_timestamp(text: &str, aware: bool) -> Result<i64, Misfit> {
-    let (instant, reading) = (with_offset(text), wall_clock(text));
-    let moment = if aware { instant } else { reading };
-    let other = if aware { reading } else { instant };
-    let moment = moment.ok_or_else(|| {
-        let form = match (other, aware) {
-            (None, _) => "text",
-            (Some(_), true) => "text without an offset",
-            (Some(_), false) => "text with an offset",
-        };
-        Misfit::WrongType(format!("{form}: {}", shown(text)))
-    })?;
-    exact_micros(text, moment)
-}
-
-fn with_offset(text: &str) -> Option<NaiveDateTime> {
-    DateTime::<FixedOffset>::parse_from_rfc3339(text).ok().map(|moment| moment.naive_utc())
-}
-
-fn wall_clock(text: &str) -> Option<NaiveDateTime> {
-    ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"]
-        .into_iter()
-        .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
-}
-
-fn exact_micros(text: &str, moment: NaiveDateTime) -> Result<i64, Misfit> {
-    // The parsed form drops digits beyond nanoseconds, so precision is judged by the text.
-    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
-    if fraction.bytes().take_while(u8::is_ascii_digit).skip(6).any(|digit| digit != b'0') {
-        return Err(Misfit::OutOfRange(format!("{} is finer than microseconds; round it", shown(text))));
-    }
-    if moment.nanosecond() >= 1_000_000_000 {
-        let message = format!("{} is a leap second, which has no place in a timestamp", shown(text));
-        return Err(Misfit::OutOfRange(message));
-    }
-    let micros = moment.and_utc().timestamp_micros();
-    if (1..=9999).contains(&moment.year()) { Ok(micros) } else { Err(outside(micros)) }
-}
-
-#[cold]
-fn outside(micros: i64) -> Misfit {
-    Misfit::OutOfRange(format!("`{micros}` microseconds since 1970 lie outside of the years 1 to 9999"))
 }
 
 /// The number of a text such as `-1.50` or `15e-1`, in units of 10^-`scale`.
@@ -137,11 +69,4 @@ pub(super) fn read_special_f32(text: &str) -> Option<f32> {
 fn hexadecimal(digits: &str, count: usize) -> Option<u64> {
     let legal = digits.len() == count && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     if legal { u64::from_str_radix(digits, 16).ok() } else { None }
-}
-
-/// The beginning of a text, for an error.
-pub(super) fn shown(text: &str) -> String {
-    let start: String = text.chars().take(SHOWN_CHARS).collect();
-    let more = if start.len() < text.len() { "…" } else { "" };
-    format!("`{start}{more}`")
 }

@@ -126,6 +126,9 @@ fn the_row_that_does_not_fit() {
     assert_refused(r#""float32""#, Float64Array::from(vec![1.0, 1e39]), 1, "does not fit float32");
     assert_refused(r#""float32""#, Int64Array::from(vec![1, (1 << 24) + 1]), 1, "not exact");
     assert_refused(r#""json""#, StringArray::from(vec!["{}", "{"]), 1, "`{` is no JSON");
+    let deep = |levels| "[".repeat(levels) + &"]".repeat(levels);
+    assert_refused(r#""json""#, StringArray::from(vec![deep(128), deep(129)]), 1, "nested deeper than 128 levels");
+    assert_refused(r#""json""#, StringArray::from(vec!["1e300", "[1e400]"]), 1, "the number `1e400` is beyond a float");
     assert_refused(r#""date""#, Date32Array::from(vec![0, i32::MAX]), 1, "years 1 to 9999");
     assert_refused(r#""bool""#, Int8Array::from(vec![1]), 0, "expected bool, got int");
     assert_refused(r#""int8""#, BooleanArray::from(vec![true]), 0, "expected int8, got bool");

@@ -99,11 +99,11 @@ fn dates_and_decimals_take_text() {
 
     assert_eq!(
         through(r#""date""#, &["1970-01-01", "1969-12-31", "0001-01-01", "9999-12-31"].map(text)).unwrap(),
-        [0, -1, timestamp::MIN_DAYS, timestamp::MAX_DAYS].map(Value::Date)
+        [0, -1, moment::MIN_DAYS, moment::MAX_DAYS].map(Value::Date)
     );
     assert_wrong_type(r#""date""#, text("2026-02-30"), "date: a date", "text: `2026-02-30`");
     assert_wrong_type(r#""date""#, text("2026-01-31T00:00:00"), "date: a date", "text");
-    for days in [timestamp::MIN_DAYS - 1, timestamp::MAX_DAYS + 1, i32::MIN, i32::MAX] {
+    for days in [moment::MIN_DAYS - 1, moment::MAX_DAYS + 1, i32::MIN, i32::MAX] {
         assert_out_of_range(r#""date""#, Value::Date(days), "years 1 to 9999");
     }
 }
@@ -217,7 +217,7 @@ fn timestamps_of_the_other_kind() {
 #[test]
 fn timestamps_that_cannot_be_kept() {
     let naive = r#"{"type":"timestamp","tz":null}"#;
-    for micros in [i64::MIN, timestamp::MIN_MICROS - 1, timestamp::MAX_MICROS + 1, i64::MAX] {
+    for micros in [i64::MIN, moment::MIN_MICROS - 1, moment::MAX_MICROS + 1, i64::MAX] {
         assert_out_of_range(r#""timestamp""#, Value::Timestamp { micros, aware: true }, "years 1 to 9999");
     }
     assert_out_of_range(r#""timestamp""#, text("0001-01-01T00:00:00+01:00"), "years 1 to 9999");
