@@ -16,6 +16,12 @@ use crate::storage::{Reach, Scan};
 /// Events of a page of [`DatagenStore::events_since`].
 const PAGE_EVENTS: usize = 1_000;
 
+/// A pass over a log that is merged and collected all the time is begun so often.
+const PASSES: u32 = 10;
+
+/// The states of so many items are looked up one by one; of more, in a pass over all.
+const FEW_ITEMS: usize = 256;
+
 /// Some events in the order of their cursors.
 #[derive(Debug, Clone)]
 pub struct EventPage {
@@ -175,25 +181,33 @@ impl DatagenStore {
     /// # Errors
     /// [`Error::Storage`].
     pub async fn pending(&self, ids: Vec<ItemId>) -> Result<Vec<ItemId>> {
-        let summaries = self.by_id().await?;
+        let summaries = self.summaries_of(&ids).await?;
         let ended = |id: &ItemId| summaries.get(id).is_some_and(|item| item.status.is_terminal());
         Ok(ids.into_iter().filter(|id| !ended(id)).collect())
     }
 
-    /// The statuses of those of `ids` that exist, in one pass.
+    /// The statuses of those of `ids` that exist.
     ///
     /// # Errors
     /// [`Error::Storage`].
     pub async fn root_item_statuses(&self, ids: Vec<ItemId>) -> Result<Vec<(ItemId, String)>> {
-        let summaries = self.by_id().await?;
+        let summaries = self.summaries_of(&ids).await?;
         let status =
             |id: ItemId| summaries.get(&id).map(|item| item.status.name().to_owned()).map(|status| (id, status));
         Ok(ids.into_iter().filter_map(status).collect())
     }
 
-    async fn by_id(&self) -> Result<HashMap<ItemId, ItemSummary>> {
-        let summaries = self.scanned().await?.summaries();
-        Ok(summaries.into_iter().map(|item| (item.item_id.clone(), item)).collect())
+    /// What is known of `ids`, and perhaps of others: through the index where they are few, else in one pass.
+    async fn summaries_of(&self, ids: &[ItemId]) -> Result<HashMap<ItemId, ItemSummary>> {
+        let overview = if ids.len() <= FEW_ITEMS {
+            let found = self.storage().find_many("item_id", texts(ids), outline_columns(), None).await?;
+            let mut overview = OverviewBuilder::default();
+            found.iter().try_for_each(|batch| self.survey(&mut overview, batch))?;
+            overview
+        } else {
+            self.scanned().await?
+        };
+        Ok(overview.summaries().into_iter().map(|item| (item.item_id.clone(), item)).collect())
     }
 
     /// Counts over all items, in one pass.
@@ -204,18 +218,31 @@ impl DatagenStore {
         Ok(self.scanned().await?.overview())
     }
 
-    /// One pass over the light columns of every event.
+    /// One pass over the light columns of every event, begun again when its files were collected meanwhile.
     async fn scanned(&self) -> Result<OverviewBuilder> {
-        let columns = OUTLINE_COLUMNS.map(str::to_owned).to_vec();
-        let mut stream = self.storage().stream(scan(columns)).await?;
+        let mut attempt = 1;
+        loop {
+            match self.pass().await {
+                Err(error) if error.retryable() && attempt < PASSES => attempt += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn pass(&self) -> Result<OverviewBuilder> {
+        let mut stream = self.storage().stream(scan(outline_columns())).await?;
         let mut overview = OverviewBuilder::default();
         while let Some(batch) = stream.next().await.transpose()? {
-            rows::outlines(self.schema(), &batch, |outline| match outline {
-                Ok(outline) => overview.push(&outline),
-                Err(damaged) => overview.push_damaged(&damaged),
-            })?;
+            self.survey(&mut overview, &batch)?;
         }
         Ok(overview)
+    }
+
+    fn survey(&self, overview: &mut OverviewBuilder, batch: &RecordBatch) -> Result<()> {
+        rows::outlines(self.schema(), batch, |outline| match outline {
+            Ok(outline) => overview.push(&outline),
+            Err(damaged) => overview.push_damaged(&damaged),
+        })
     }
 
     /// The next events behind `cursor`, without the bytes of blobs; without a cursor, the first of all. Every event that
@@ -284,6 +311,10 @@ impl DatagenStore {
         let selection = TreeSelection::of(root, known, bounds)?;
         ItemTree::build(root, self.fold_items(&selection.item_ids, false).await?, selection.total)
     }
+}
+
+fn outline_columns() -> Vec<String> {
+    OUTLINE_COLUMNS.map(str::to_owned).to_vec()
 }
 
 fn by_item(events: Vec<Stored>) -> HashMap<String, Vec<Stored>> {

@@ -5,20 +5,16 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::members::Members;
 
-/// Deepest nesting of a text that is put into canonical form.
-const MAX_DEPTH: usize = 128;
-
-/// Whether `text` is one JSON value.
+/// Whether `text` is one JSON value that every reader can follow.
 ///
 /// # Errors
 /// What is wrong with it.
 pub(super) fn check(text: &str) -> Result<(), String> {
-    serde_json::from_str::<IgnoredAny>(text).map(drop).map_err(|e| format!("not valid JSON: {e}"))
+    crate::json::check(text).map_err(|fault| fault.to_string())
 }
 
 /// `text` unless it is the null of JSON.
@@ -43,16 +39,14 @@ pub(super) fn check_object(text: &str) -> Result<(), String> {
 pub(super) fn canonical(text: &str) -> Result<String, String> {
     check(text)?;
     let mut out = String::with_capacity(text.len());
-    write(text.trim(), 0, &mut out)?;
+    write(text.trim(), &mut out)?;
     Ok(out)
 }
 
-fn write(text: &str, depth: usize, out: &mut String) -> Result<(), String> {
-    if depth > MAX_DEPTH {
-        return Err(format!("nested deeper than {MAX_DEPTH} levels"));
-    }
+/// Of a text that was checked, so that it is not nested too deep for a function that calls itself.
+fn write(text: &str, out: &mut String) -> Result<(), String> {
     match text.as_bytes().first() {
-        Some(b'{') => write_object(text, depth, out),
+        Some(b'{') => write_object(text, out),
         Some(b'[') => {
             let items: Vec<&RawValue> = read(text)?;
             out.push('[');
@@ -60,7 +54,7 @@ fn write(text: &str, depth: usize, out: &mut String) -> Result<(), String> {
                 if at > 0 {
                     out.push(',');
                 }
-                write(item.get(), depth + 1, out)?;
+                write(item.get(), out)?;
             }
             out.push(']');
             Ok(())
@@ -77,7 +71,7 @@ fn write(text: &str, depth: usize, out: &mut String) -> Result<(), String> {
     }
 }
 
-fn write_object(text: &str, depth: usize, out: &mut String) -> Result<(), String> {
+fn write_object(text: &str, out: &mut String) -> Result<(), String> {
     let mut sorted = BTreeMap::new();
     for (key, value) in read::<Members<'_>>(text)?.0 {
         if sorted.insert(key.clone(), value).is_some() {
@@ -91,7 +85,7 @@ fn write_object(text: &str, depth: usize, out: &mut String) -> Result<(), String
         }
         out.push_str(&quoted(key));
         out.push(':');
-        write(value.get(), depth + 1, out)?;
+        write(value.get(), out)?;
     }
     out.push('}');
     Ok(())

@@ -49,7 +49,7 @@ fn cells() -> [Cell; 7] {
         Cell::Float(f64::from_bits(0xfff8_0000_0000_1234)),
         Cell::Bool(false),
         Cell::Str(String::new()),
-        Cell::Json(" [1.0, 1e400] ".to_owned()),
+        Cell::Json(" [1.0, 1e300] ".to_owned()),
         Cell::blob(vec![0, 255]),
         Cell::blob(vec![]),
     ]
