@@ -16,6 +16,7 @@ mod log;
 mod log_machine;
 mod machine;
 mod maintain;
+mod memory;
 mod merge;
 mod query;
 mod read;

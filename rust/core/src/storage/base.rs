@@ -58,13 +58,6 @@ impl BaseView {
         self.merged.get(&shard_id).copied().unwrap_or(0)
     }
 
-    /// Bytes of a row on storage, on average; 0 where there is none.
-    pub fn bytes_per_row(&self) -> u64 {
-        let fragments = self.dataset.fragments();
-        let rows: usize = fragments.iter().filter_map(|fragment| fragment.physical_rows).sum();
-        fragments.iter().map(fragment_bytes).sum::<u64>() / (rows as u64).max(1)
-    }
-
     /// The index on `column`, or `None` where there is none and while some fragment is not covered by it.
     pub async fn index(&self, column: &str) -> lance::Result<Option<&ColumnIndex>> {
         let Some(index) = self.indexes.get(column) else { return Ok(None) };
@@ -92,6 +85,13 @@ impl BaseView {
 /// Bytes of the data files of a fragment, as far as the table knows them.
 pub(super) fn fragment_bytes(fragment: &Fragment) -> u64 {
     fragment.files.iter().filter_map(|file| file.file_size_bytes.get()).map(NonZeroU64::get).sum()
+}
+
+/// Bytes of a row of `dataset` on storage, on average; 0 where there is none.
+pub(super) fn bytes_per_row(dataset: &Dataset) -> u64 {
+    let fragments = dataset.fragments();
+    let rows: usize = fragments.iter().filter_map(|fragment| fragment.physical_rows).sum();
+    fragments.iter().map(fragment_bytes).sum::<u64>() / (rows as u64).max(1)
 }
 
 /// The newest known version, shared by all reads of a handle.

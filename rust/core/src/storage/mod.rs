@@ -15,6 +15,7 @@ mod create;
 mod doctor;
 mod edit;
 mod find;
+mod fold;
 mod location;
 mod lookup;
 mod maintain;

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Inner;
-use super::base::BaseView;
+use super::base::{BaseView, bytes_per_row};
 use super::edit::CONCURRENT_LOOKUPS;
 use super::snapshot::Snapshot;
 use crate::codec::arrow_schema;
@@ -159,7 +159,7 @@ impl Inner {
     fn is_wide(&self, snapshot: &Snapshot, scan: &Scan) -> bool {
         let columns = self.schema.columns().iter().filter(|column| scan.columns.contains(&column.name));
         columns.into_iter().any(|column| matches!(column.column_type, ColumnType::Binary { .. }))
-            || snapshot.base.bytes_per_row() > WIDE_ROW_BYTES && scan.columns.len() > 1
+            || bytes_per_row(&snapshot.base.dataset) > WIDE_ROW_BYTES && scan.columns.len() > 1
     }
 
     /// The rows whose keys are in the first column of `keys`, in that order.
