@@ -15,6 +15,7 @@ use object_store::local::LocalFileSystem;
 use url::Url;
 
 use super::SESSION;
+use super::refusals::NOTING;
 use super::steps::{Step, StepObserver};
 
 /// Lance retries a failing seal for ever; after this long it counts as failed.
@@ -54,7 +55,8 @@ impl Access {
     }
 }
 
-/// Makes every write of a local store reach the device, with the directories that name it, before it returns.
+/// Makes every write of a local store reach the device, with the directories that name it, before it returns, and notes
+/// those that do not.
 #[derive(Debug)]
 struct Synced;
 
@@ -62,8 +64,8 @@ struct Synced;
 static SYNCED: LazyLock<Arc<Synced>> = LazyLock::new(|| Arc::new(Synced));
 
 impl WrappingObjectStore for Synced {
-    fn wrap(&self, _prefix: &str, _original: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
-        Arc::new(LocalFileSystem::new().with_fsync(true))
+    fn wrap(&self, prefix: &str, _original: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
+        NOTING.wrap(prefix, Arc::new(LocalFileSystem::new().with_fsync(true)))
     }
 
     fn wrap_paginated(
@@ -158,9 +160,16 @@ impl Location {
     }
 
     /// How the log is written, given how the store is: on a local disk through lance's object store, one link an
-    /// entry instead of a rename and a link, which is a third of the time of a small add.
+    /// entry instead of a rename and a link, which is a third of the time of a small add. What storage refuses is noted.
     pub(super) fn log_access(&self, access: &Access) -> Access {
-        Access { uri: self.direct_uri().unwrap_or_else(|| access.uri.clone()), params: access.params.clone() }
+        let mut params = access.params.clone().unwrap_or_default();
+        let noting = || Arc::clone(&*NOTING) as Arc<dyn WrappingObjectStore>;
+        params.object_store_wrapper = Some(match (params.object_store_wrapper, &self.wrapper) {
+            (None, _) => noting(),
+            (Some(synced), None) => synced,
+            (Some(given), Some(_)) => Arc::new(ChainedWrappingObjectStore::new(vec![given, noting()])),
+        });
+        Access { uri: self.direct_uri().unwrap_or_else(|| access.uri.clone()), params: Some(params) }
     }
 
     /// The same local directory by the scheme that makes lance write everything through its object store.

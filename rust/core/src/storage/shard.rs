@@ -9,7 +9,8 @@ use arrow::ipc::reader::StreamReader;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use lance::dataset::mem_wal::util::{
-    manifest_filename, parse_bit_reversed_filename, shard_manifest_path, shard_wal_path, wal_entry_filename,
+    manifest_filename, parse_bit_reversed_filename, shard_base_path, shard_manifest_path, shard_wal_path,
+    wal_entry_filename,
 };
 use lance::dataset::mem_wal::{ShardManifestStore, WalReadEntry, WalTailer};
 use lance_context_spec::{Error, Result};
@@ -19,6 +20,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt};
 use uuid::Uuid;
 
+use super::refusals;
 use super::tail::TailCache;
 use crate::clock;
 use crate::error::{poisoned, storage, strip_locations, vanished};
@@ -233,6 +235,14 @@ impl Shard {
                 Ok(())
             }
         }
+    }
+
+    /// What of the shard storage refused to write last since then, by the clock that counts suspension, and why.
+    pub fn refused(&self, since: Duration) -> Option<String> {
+        let directory = shard_base_path(&self.root, &self.id);
+        let (path, cause) = refusals::last_below(&self.object_store.store_prefix, &directory, since)?;
+        let file = path.as_ref().strip_prefix(self.root.as_ref()).unwrap_or(path.as_ref());
+        Some(format!("storage refused `{}`: {cause}", file.trim_start_matches('/')))
     }
 
     /// How many files with that ending lie in a directory of the store.
