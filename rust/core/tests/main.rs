@@ -24,3 +24,4 @@ mod shard_steps;
 mod shards;
 mod steps;
 mod support;
+mod torn;

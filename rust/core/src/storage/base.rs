@@ -15,7 +15,7 @@ use lance_table::format::Fragment;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::Kind;
+use super::{Kind, torn};
 use crate::clock;
 use crate::error::{poisoned, storage};
 
@@ -128,6 +128,9 @@ impl Base {
             }
         }
         let mut dataset = view.dataset.as_ref().clone();
+        let object_store = dataset.object_store(None).await.map_err(&failed)?;
+        let (root, read) = (dataset.branch_location().path, dataset.version().version);
+        torn::check_newest(&object_store, &root, Some(read)).await.map_err(&failed)?;
         dataset.checkout_latest().await.map_err(&failed)?;
         if dataset.version().version == view.dataset.version().version {
             self.publish(&view, started)?;

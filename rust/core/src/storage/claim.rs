@@ -8,7 +8,7 @@ use lance_context_spec::{Error, Result};
 
 use super::shard::Shard;
 use super::steps::Step;
-use super::{Inner, shards};
+use super::{Inner, SESSION, shards};
 use crate::clock;
 use crate::error::{lost_claim, storage};
 
@@ -42,8 +42,7 @@ pub(super) async fn claim(inner: &Inner, shard: &Shard) -> Result<Arc<ShardWrite
     quarantine(inner, shard).await.map_err(Unclaimed::Failed)?;
     let is_new = shard.manifest().await.map_err(Unclaimed::Failed)?.is_none();
     inner.before(Step::Claim).await;
-    let loading = inner.log_access.builder().load();
-    let dataset = Box::pin(loading).await.map_err(&failed)?;
+    let dataset = Box::pin(inner.log_access.load(&SESSION)).await.map_err(&failed)?;
     let opening = dataset.mem_wal_writer(shard.id, config(inner, shard));
     let writer = Arc::new(Box::pin(opening).await.map_err(&failed)?);
     if is_new {

@@ -5,18 +5,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use lance::Dataset;
 use lance::dataset::builder::DatasetBuilder;
 use lance::io::{ObjectStoreParams, StorageOptionsAccessor, WrappingObjectStore};
+use lance::session::Session;
 use lance_context_spec::{Error, Result};
-use lance_io::object_store::ChainedWrappingObjectStore;
+use lance_io::object_store::{ChainedWrappingObjectStore, ObjectStore as LanceStore};
 use object_store::ObjectStore;
 use object_store::list::PaginatedListStore;
 use object_store::local::LocalFileSystem;
+use object_store::path::Path;
 use url::Url;
 
-use super::SESSION;
 use super::refusals::NOTING;
 use super::steps::{Step, StepObserver};
+use super::torn;
 
 /// Lance retries a failing seal for ever; after this long it counts as failed.
 const SEAL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,12 +49,25 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub fn builder(&self) -> DatasetBuilder {
-        let builder = DatasetBuilder::from_uri(&self.uri).with_session(Arc::clone(&SESSION));
-        match &self.params {
+    /// Opens the newest version of the dataset.
+    ///
+    /// # Errors
+    /// [`lance::Error::CorruptFile`] where a local dataset's manifest is torn.
+    pub async fn load(&self, session: &Arc<Session>) -> lance::Result<Dataset> {
+        let (object_store, root) = self.object_store(session).await?;
+        torn::check_newest(&object_store, &root, None).await?;
+        let builder = DatasetBuilder::from_uri(&self.uri).with_session(Arc::clone(session));
+        let builder = match &self.params {
             Some(params) => builder.with_store_params(params.clone()),
             None => builder,
-        }
+        };
+        Box::pin(builder.load()).await
+    }
+
+    /// The object store, and where in it the dataset lies.
+    pub async fn object_store(&self, session: &Session) -> lance::Result<(Arc<LanceStore>, Path)> {
+        let params = self.params.clone().unwrap_or_default();
+        LanceStore::from_uri_and_params(session.store_registry(), &self.uri, &params).await
     }
 }
 

@@ -16,6 +16,7 @@ mod doctor;
 mod edit;
 mod find;
 mod fold;
+mod generations;
 mod landed;
 mod location;
 mod lookup;
@@ -35,6 +36,7 @@ mod staging;
 mod stats;
 mod steps;
 mod tail;
+mod torn;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +47,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::Expr;
 use lance::Dataset;
-use lance::dataset::mem_wal::scanner::{DatasetCache, SsTableCache};
+use lance::dataset::mem_wal::scanner::DatasetCache;
 use lance::session::Session;
 use lance_context_spec::{
     Error, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Result, SchemaSpec, Stats,
@@ -65,6 +67,7 @@ use crate::task;
 use base::{Base, BaseView};
 use edit::Edit;
 use find::Wanted;
+use generations::GENERATIONS;
 use lookup::KeyMaps;
 use maintain::Maintenance;
 use meta::Meta;
@@ -79,9 +82,6 @@ pub const MAX_ADD_BYTES: usize = 256 << 20;
 
 /// Caches of metadata and index pages, shared by all stores of the process.
 static SESSION: LazyLock<Arc<Session>> = LazyLock::new(|| Arc::new(Session::new(256 << 20, 256 << 20, Arc::default())));
-
-/// Opened generations, shared by all stores of the process.
-static GENERATIONS: LazyLock<Arc<SsTableCache>> = LazyLock::new(|| Arc::new(SsTableCache::new(512)));
 
 /// What a kind of store tells the storage about itself.
 #[derive(Debug, Clone, Copy)]
