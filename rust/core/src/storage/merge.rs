@@ -121,13 +121,13 @@ async fn try_pass(inner: &Inner, sealed: &Sealed) -> Result<Option<Pass>, Failed
     if taken.is_empty() {
         return Ok(None);
     }
-    let generations = taken.iter().map(|shard| shard.sstables.len()).sum();
-    let sealed = fold::open(inner, &view, &taken).await?;
-    let mut survey = fold::survey(inner, &view, &sealed).await?;
+    let generations = fold::open(inner, &view, &taken).await?;
+    let count = generations.len();
+    let mut survey = fold::survey(inner, &view, &generations).await?;
     let dead = std::mem::take(&mut survey.dead);
     let (dataset, deleted) = delete(inner, &view.dataset, dead).await?;
-    let rows = insert(inner, &dataset, &taken, sealed, survey).await?;
-    Ok(Some(Pass { generations, rows, deleted }))
+    let rows = insert(inner, &dataset, &taken, generations, survey).await?;
+    Ok(Some(Pass { generations: count, rows, deleted }))
 }
 
 /// The generations of one pass, by shard in the order of their ids: of each shard its oldest ones.
