@@ -2,17 +2,40 @@
 
 use lance_context_spec::Error;
 use lance_core::error::FenceReason;
+use object_store::path::Path;
 
-/// A mapping for `Result::map_err`: a storage failure during `operation` on `store`.
+/// A mapping for `Result::map_err`: a storage failure during `operation` on `store`, or a damaged file found by it.
 pub(crate) fn storage(store: &str, operation: &'static str) -> impl Fn(lance::Error) -> Error {
     let store = store.to_owned();
-    move |error| Error::Storage {
-        store: store.clone(),
-        operation,
-        message: strip_locations(&error.to_string()),
-        retryable: true,
-        source: Some(Box::new(error)),
+    move |error| match damaged_file(&error) {
+        Some((file, why)) => Error::Damaged {
+            store: store.clone(),
+            message: format!(
+                "`{file}` is damaged: {why}; restore it from a backup, or see whether the doctor can do without it: \
+                 `GenericStore.doctor(uri)`"
+            ),
+            source: Some(Box::new(error)),
+        },
+        None => Error::Storage {
+            store: store.clone(),
+            operation,
+            message: strip_locations(&error.to_string()),
+            retryable: true,
+            source: Some(Box::new(error)),
+        },
     }
+}
+
+/// The file whose content is why an operation failed, if that is why, and what is wrong with it.
+pub(crate) fn damaged_file(error: &lance::Error) -> Option<(Path, String)> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.find_root());
+    while let Some(error) = cause {
+        if let Some(lance::Error::CorruptFile { path, source, .. }) = error.downcast_ref() {
+            return Some((path.clone(), strip_locations(&source.to_string())));
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// Whether another writer claimed the shard.

@@ -52,7 +52,7 @@ fn patient() -> OpenOptions {
 
 /// Leaves a store as a process that died left it: rows `a` and `b` in the base table, a newer `b` and `c` in generation
 /// 2, and `d`, `e` and `f` in the WAL entries 3 to 5.
-fn lived_in(place: &Place) {
+pub fn lived_in(place: &Place) {
     let uri = place.uri();
     in_dying_process(async move {
         let store = GenericStore::open(&uri, Some(schema()), patient()).await.unwrap();
@@ -133,7 +133,7 @@ fn works_with(place: &Place, wanted: std::collections::BTreeMap<String, i64>) {
     assert_eq!(found.1, after);
 }
 
-fn store_path(place: &Place) -> PathBuf {
+pub fn store_path(place: &Place) -> PathBuf {
     place.dir.path().join("store")
 }
 
@@ -144,7 +144,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// The manifests of the table, newest first: their names count down.
-fn versions(table: &Path) -> Vec<PathBuf> {
+pub fn versions(table: &Path) -> Vec<PathBuf> {
     let mut found = files(&table.join("_versions"));
     found.retain(|file| file.extension().is_some_and(|extension| extension == "manifest"));
     found
@@ -158,14 +158,14 @@ fn wal_entry(place: &Place, position: u64) -> PathBuf {
 }
 
 /// The manifest of the shard with this version.
-fn shard_manifest(place: &Place, version: u64) -> PathBuf {
+pub fn shard_manifest(place: &Place, version: u64) -> PathBuf {
     let found = shard_manifests(place)
         .into_iter()
         .find(|file| parse_bit_reversed_filename(file.file_name().unwrap().to_str().unwrap()) == Some(version));
     found.unwrap()
 }
 
-fn newest_shard_manifest(place: &Place) -> u64 {
+pub fn newest_shard_manifest(place: &Place) -> u64 {
     let numbers = shard_manifests(place)
         .into_iter()
         .filter_map(|file| parse_bit_reversed_filename(file.file_name().unwrap().to_str().unwrap()));
@@ -173,7 +173,7 @@ fn newest_shard_manifest(place: &Place) -> u64 {
 }
 
 /// The directory of generation 2.
-fn generation(place: &Place) -> PathBuf {
+pub fn generation(place: &Place) -> PathBuf {
     files(&shard_directory(place)).into_iter().find(|path| path.to_str().unwrap().ends_with("_gen_2")).unwrap()
 }
 

@@ -50,7 +50,8 @@ fn fail_flush(fault: Fault) {
         store.add(rows(&[("a", 1), ("b", 1)])).await.unwrap();
         store.add(rows(&[("a", 2)])).await.unwrap();
         faults.inject([Rule::new(fault).on(Operation::Put).of(Class::Generation)]);
-        storage_failed(store.flush().await);
+        let told = storage_failed(store.flush().await);
+        assert!(told.contains(cause(fault)) && told.contains("_gen_"), "{fault:?}: {told}");
         let wanted = expect(&[("a", 2), ("b", 1)]);
         for handle in [&store, &reader] {
             assert_eq!(everything(handle, ReadMode::Latest).await, wanted, "{fault:?}");
@@ -181,6 +182,51 @@ fn a_write_that_stands_still_over_a_claim_is_not_lost_silently() {
                 assert_eq!(everything(handle, ReadMode::Latest).await, wanted, "collected {collected}");
             }
         });
+    }
+}
+
+/// What the error of `fault` says.
+fn cause(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Full => "No space left on device",
+        Fault::Unsynced => "Input/output error",
+        Fault::LostReply => "no reply to the create",
+        Fault::Torn => "injected: Torn",
+        _ => "injected: Before",
+    }
+}
+
+/// Lance tries again, and a file that the first try left is all that it then speaks of.
+#[test]
+fn a_write_that_storage_refuses_says_what_storage_said() {
+    for fault in [Fault::Unsynced, Fault::LostReply, Fault::Torn, Fault::Before, Fault::Full] {
+        for fsync in [false, true] {
+            let place = Place::new();
+            run(async move {
+                let faults = Faults::new(1);
+                let options = OpenOptions { fsync: Some(fsync), ..quiet() };
+                let store = open(&place, &faults, options.clone()).await.unwrap();
+                store.add(rows(&[("a", 1)])).await.unwrap();
+                let rule = Rule::new(fault).on(Operation::Put).of(Class::Log);
+                // What is not there is tried until lance gives up.
+                let leaves_a_file = matches!(fault, Fault::Unsynced | Fault::LostReply | Fault::Torn);
+                faults.inject([if leaves_a_file { rule.times(1) } else { rule }]);
+                let error = store.add(rows(&[("a", 2)])).await.unwrap_err();
+                faults.heal();
+                let (told, code) = (error.to_string(), error.code());
+                assert_eq!((code, error.retryable()), ("storage", true), "{fault:?}: {told}");
+                assert!(told.contains(cause(fault)), "{fault:?}: {told}");
+                assert!(told.contains("storage refused `_mem_wal/"), "{fault:?}: {told}");
+                assert!(told.contains("whether the rows were kept is unknown"), "{fault:?}: {told}");
+                assert!(std::error::Error::source(&error).is_some(), "{fault:?}: the engine's error is lost");
+                // What was refused is whole or not there, and the same in every handle.
+                let seen = everything(&store, ReadMode::Latest).await;
+                assert!(seen == expect(&[("a", 1)]) || seen == expect(&[("a", 2)]), "{fault:?}: {seen:?}");
+                assert_eq!(everything(&place.open_with(quiet()).await, ReadMode::Latest).await, seen, "{fault:?}");
+                store.add(rows(&[("b", 3)])).await.unwrap();
+                assert_eq!(get(&store, "b", ReadMode::Latest).await, Some(3), "{fault:?}");
+            });
+        }
     }
 }
 

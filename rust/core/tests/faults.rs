@@ -80,6 +80,8 @@ pub enum Fault {
     After,
     /// The same for a create that must not replace anything: the file is there, the reply never comes.
     LostReply,
+    /// A put leaves the whole file, and the device refuses to sync what names it.
+    Unsynced,
     /// A put leaves the first half of the file, and the caller gets an error.
     Torn,
     /// A put finds the disk full.
@@ -94,7 +96,7 @@ impl Fault {
             Self::Before | Self::Slow => true,
             Self::After => !request.creates,
             Self::LostReply => request.creates,
-            Self::Torn | Self::Full => request.operation == Operation::Put,
+            Self::Unsynced | Self::Torn | Self::Full => request.operation == Operation::Put,
         }
     }
 }
@@ -177,6 +179,7 @@ impl Strike {
         let Request { operation, path, .. } = &self.request;
         let source = match self.fault {
             Fault::Full => IoError::from_raw_os_error(28),
+            Fault::Unsynced => IoError::from_raw_os_error(5),
             Fault::LostReply => IoError::new(ErrorKind::TimedOut, format!("no reply to the create of {path}")),
             fault => IoError::other(format!("injected: {fault:?} in {operation:?} of {path}")),
         };
@@ -305,7 +308,7 @@ impl Shared {
                 self.hold(&strike).await;
                 work.await
             }
-            Fault::After | Fault::LostReply | Fault::Torn => {
+            Fault::After | Fault::LostReply | Fault::Unsynced | Fault::Torn => {
                 work.await?;
                 self.hold(&strike).await;
                 Err(strike.error())

@@ -1,12 +1,14 @@
 //! Upkeep: bounded merges, rewrites, old versions, and the background that does them by itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lance_context_core::GenericStore;
 use lance_context_core::storage::Location;
 use lance_context_spec::{Error, MaintenanceOptions, OpenOptions, ReadMode, Stats};
 
-use crate::support::{Place, everything, get, no_grace, quiet, rows, run};
+use crate::faults::{Class, Fault, Faults, Operation, Rule};
+use crate::support::{Place, everything, get, no_grace, quiet, rows, run, schema, tasks, until_tasks, within};
 
 /// A condition that background work brings about.
 async fn eventually(store: &GenericStore, what: &str, holds: impl Fn(&Stats) -> bool) -> Stats {
@@ -143,18 +145,18 @@ fn times_without_end_are_no_overflow() {
     });
 }
 
-/// A handle that never wrote has no timer: it neither seals nor claims.
+/// A handle that never wrote has no upkeep: it neither seals nor claims.
 #[test]
 fn a_handle_that_only_reads_does_nothing_in_the_background() {
     let place = Place::new();
     run(async move {
         let writer = place.open().await;
         writer.add(rows(&[("a", 1)])).await.unwrap();
+        let before = tasks();
         let reader = place.open_with(OpenOptions { maintenance: Some(eager()), ..quiet() }).await;
-        for _ in 0..50 {
-            assert_eq!(get(&reader, "a", ReadMode::Latest).await, Some(1));
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        assert_eq!(get(&reader, "a", ReadMode::Latest).await, Some(1));
+        // Its writer task, which waits for a command.
+        until_tasks(before + 1).await;
         let stats = reader.stats().await.unwrap();
         assert_eq!((stats.generations, stats.base_rows), (0, 0));
         writer.add(rows(&[("b", 1)])).await.unwrap();
@@ -215,15 +217,69 @@ fn rows_of_a_silent_writer_are_adopted() {
 fn a_closed_handle_has_ended_its_upkeep() {
     let place = Place::new();
     run(async move {
+        let before = tasks();
         let store = place.open_with(OpenOptions { maintenance: Some(eager()), ..no_grace() }).await;
         for round in 0..10 {
             store.add(rows(&[("a", round)])).await.unwrap();
             store.flush().await.unwrap();
         }
+        assert!(tasks() > before);
         store.close().await.unwrap();
-        let before = place.open().await.stats().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!(place.open().await.stats().await.unwrap(), before);
+        until_tasks(before).await;
+    });
+}
+
+/// Merges fail; the seals that go on are no sign that they do not.
+#[test]
+fn what_went_wrong_with_a_merge_is_said_until_one_succeeds() {
+    let place = Place::new();
+    run(async move {
+        let faults = Faults::new(1);
+        let location = Location::parse(&place.uri()).unwrap().wrapped(Arc::clone(&faults) as _);
+        let options = OpenOptions { maintenance: Some(eager()), ..no_grace() };
+        let store = GenericStore::open_at(location, Some(schema()), options).await.unwrap();
+        faults.inject([Rule::new(Fault::Full).on(Operation::Put).of(Class::BaseData)]);
+        let mut round = 0;
+        while store.stats().await.unwrap().maintenance_error.is_none() {
+            round += 1;
+            store.add(rows(&[("a", round)])).await.unwrap();
+            eventually(&store, "the seal", |stats| stats.unsealed_rows == 0).await;
+        }
+        store.add(rows(&[("b", 1)])).await.unwrap();
+        let stats = eventually(&store, "the seal", |stats| stats.unsealed_rows == 0).await;
+        let error = stats.maintenance_error.unwrap();
+        assert!(error.contains("merge failed") && error.contains("No space left on device"), "{error}");
+        faults.heal();
+        store.add(rows(&[("c", 1)])).await.unwrap();
+        eventually(&store, "the merge", |stats| stats.maintenance_error.is_none() && stats.base_rows == 3).await;
+        store.close().await.unwrap();
+    });
+}
+
+/// One store of the process is at work at a time, and a close waits for its own work alone.
+#[test]
+fn a_close_does_not_wait_for_the_work_of_another_store() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    run(async move {
+        let faults = Faults::new(1);
+        let location = Location::parse(&place.uri()).unwrap().wrapped(Arc::clone(&faults) as _);
+        let options = OpenOptions { maintenance: Some(eager()), ..no_grace() };
+        let working = GenericStore::open_at(location, Some(schema()), options.clone()).await.unwrap();
+        faults.inject([Rule::new(Fault::Slow).on(Operation::Put).of(Class::BaseData).times(1)]);
+        for round in 0..2 {
+            working.add(rows(&[("a", round)])).await.unwrap();
+            working.flush().await.unwrap();
+        }
+        within(faults.held()).await;
+        let waiting = elsewhere.open_with(options).await;
+        for round in 0..2 {
+            waiting.add(rows(&[("a", round)])).await.unwrap();
+            waiting.flush().await.unwrap();
+        }
+        within(waiting.close()).await.unwrap();
+        faults.release();
+        eventually(&working, "the merge", |stats| stats.base_rows == 1).await;
+        working.close().await.unwrap();
     });
 }
 

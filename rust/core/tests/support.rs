@@ -158,6 +158,23 @@ where
     tokio::spawn(work)
 }
 
+/// How many tasks the runtime of the test has.
+pub fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+/// Waits until so many tasks are left: those that are about to end have ended, and no other goes on.
+pub async fn until_tasks(left: usize) {
+    let fewer = async {
+        while tasks() != left {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), fewer)
+        .await
+        .unwrap_or_else(|_| panic!("{} tasks go on, not {left}", tasks()));
+}
+
 /// The directory of the store's one shard.
 pub fn shard_directory(place: &Place) -> std::path::PathBuf {
     std::fs::read_dir(place.dir.path().join("store/_mem_wal")).unwrap().next().unwrap().unwrap().path()

@@ -54,7 +54,7 @@ async fn take(inner: &Inner, shard: &Shard) -> Result<Option<Arc<ShardWriter>>> 
     let sealed = async {
         if claim::replayed(&writer).await?.is_some() {
             inner.before(Step::SealReplayed).await;
-            claim::seal(inner, &writer).await?;
+            claim::seal(inner, shard, &writer).await?;
         }
         Ok(())
     };

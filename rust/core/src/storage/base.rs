@@ -16,7 +16,7 @@ use lance_table::format::Fragment;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::{Kind, shards};
+use super::{Kind, shards, torn};
 use crate::clock;
 use crate::error::{poisoned, storage};
 
@@ -63,27 +63,16 @@ impl BaseView {
         self.merged.get(&shard_id).copied().unwrap_or(0)
     }
 
-    /// Bytes of a row on storage, on average; 0 where there is none.
-    pub fn bytes_per_row(&self) -> u64 {
-        self.dataset.fragments().iter().map(fragment_bytes).sum::<u64>() / self.physical_rows()
-    }
-
     /// Whether `columns` of a row have more than `limit` bytes on storage, on average.
     pub async fn is_wider(&self, columns: &[String], limit: u64) -> lance::Result<bool> {
         // The sizes of whole files are at hand; those of columns are in the files.
-        if self.bytes_per_row() <= limit {
+        if bytes_per_row(&self.dataset) <= limit {
             return Ok(false);
         }
         let sizes = self.column_bytes.get_or_try_init(|| self.read_column_bytes()).await?;
         let fields = self.dataset.schema().project(columns)?.field_ids();
         let of_field = |id: i32| u32::try_from(id).ok().and_then(|id| sizes.get(&id).copied()).unwrap_or(0);
-        Ok(fields.into_iter().map(of_field).sum::<u64>() / self.physical_rows() > limit)
-    }
-
-    /// Deleted ones included; 1 where there is none.
-    fn physical_rows(&self) -> u64 {
-        let rows = self.dataset.fragments().iter().filter_map(|fragment| fragment.physical_rows).sum::<usize>();
-        (rows as u64).max(1)
+        Ok(fields.into_iter().map(of_field).sum::<u64>() / physical_rows(&self.dataset) > limit)
     }
 
     async fn read_column_bytes(&self) -> lance::Result<HashMap<u32, u64>> {
@@ -120,6 +109,17 @@ pub(super) fn fragment_bytes(fragment: &Fragment) -> u64 {
     fragment.files.iter().filter_map(|file| file.file_size_bytes.get()).map(NonZeroU64::get).sum()
 }
 
+/// Bytes of a row of `dataset` on storage, on average; 0 where there is none.
+pub(super) fn bytes_per_row(dataset: &Dataset) -> u64 {
+    dataset.fragments().iter().map(fragment_bytes).sum::<u64>() / physical_rows(dataset)
+}
+
+/// Deleted ones included; 1 where there is none.
+fn physical_rows(dataset: &Dataset) -> u64 {
+    let rows: usize = dataset.fragments().iter().filter_map(|fragment| fragment.physical_rows).sum();
+    (rows as u64).max(1)
+}
+
 /// The newest known version, shared by all reads of a handle.
 #[derive(Debug)]
 pub(super) struct Base {
@@ -154,6 +154,9 @@ impl Base {
             }
         }
         let mut dataset = view.dataset.as_ref().clone();
+        let object_store = dataset.object_store(None).await.map_err(&failed)?;
+        let (root, read) = (dataset.branch_location().path, dataset.version().version);
+        torn::check_newest(&object_store, &root, Some(read)).await.map_err(&failed)?;
         dataset.checkout_latest().await.map_err(&failed)?;
         if dataset.version().version == view.dataset.version().version {
             self.publish(&view, started)?;

@@ -8,7 +8,8 @@ use lance_context_spec::{Error, Result};
 
 use super::shard::Shard;
 use super::steps::Step;
-use super::{Inner, shards};
+use super::{Inner, SESSION, shards};
+use crate::clock;
 use crate::error::{lost_claim, storage};
 
 /// How long to wait for a writer that is let go of.
@@ -43,8 +44,7 @@ pub(super) async fn claim(inner: &Inner, shard: &Shard) -> Result<Arc<ShardWrite
         shards::announce(inner, shard).await.map_err(Unclaimed::Failed)?;
     }
     inner.before(Step::Claim).await;
-    let loading = inner.log_access.builder().load();
-    let dataset = Box::pin(loading).await.map_err(&failed)?;
+    let dataset = Box::pin(inner.log_access.load(&SESSION)).await.map_err(&failed)?;
     let opening = dataset.mem_wal_writer(shard.id, config(inner, shard));
     let writer = Arc::new(Box::pin(opening).await.map_err(&failed)?);
     Ok(writer)
@@ -75,13 +75,17 @@ fn config(inner: &Inner, shard: &Shard) -> ShardWriterConfig {
         .with_stats_log_interval(None)
 }
 
-/// Seals the rows of a writer.
-pub(super) async fn seal(inner: &Inner, writer: &ShardWriter) -> lance::Result<()> {
+/// Seals the rows of a shard's writer. Lance tries for ever, and what stood in its way is the error when time is up.
+pub(super) async fn seal(inner: &Inner, shard: &Shard, writer: &ShardWriter) -> lance::Result<()> {
+    let began = clock::since_boot();
     let freeze = async { Box::pin(writer.force_freeze_active()).await?.wait().await };
     let limit = inner.location.seal_timeout;
     match tokio::time::timeout(limit, freeze).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(lance::Error::io(format!("not sealed within {limit:?}"))),
+        Err(_) => {
+            let cause = shard.refused(began).unwrap_or_else(|| "storage does not answer".to_owned());
+            Err(lance::Error::io(format!("not sealed within {limit:?}: {cause}; the rows stay durable")))
+        }
     }
 }
 

@@ -77,7 +77,7 @@ async fn load(location: &Location, access: &Access) -> Result<Option<Dataset>> {
     {
         return Ok(None);
     }
-    match access.builder().load().await {
+    match access.load(&SESSION).await {
         Ok(dataset) => Ok(Some(dataset)),
         Err(lance::Error::DatasetNotFound { .. } | lance::Error::NotFound { .. }) if location.path.is_none() => {
             Ok(None)

@@ -15,7 +15,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use lance_context_spec::{Error, OnConflict, ReadMode, Result};
 
-use super::writer::Payload;
+use super::payload::Payload;
 use super::{Inner, MAX_ADD_ROWS};
 
 /// Up to this many keys are looked up one by one; more are looked for in one scan of the key column.

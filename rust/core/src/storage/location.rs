@@ -5,17 +5,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use lance::Dataset;
 use lance::dataset::builder::DatasetBuilder;
 use lance::io::{ObjectStoreParams, StorageOptionsAccessor, WrappingObjectStore};
+use lance::session::Session;
 use lance_context_spec::{Error, Result};
-use lance_io::object_store::ChainedWrappingObjectStore;
+use lance_io::object_store::{ChainedWrappingObjectStore, ObjectStore as LanceStore};
 use object_store::ObjectStore;
 use object_store::list::PaginatedListStore;
 use object_store::local::LocalFileSystem;
+use object_store::path::Path;
 use url::Url;
 
-use super::SESSION;
+use super::refusals::NOTING;
 use super::steps::{Step, StepObserver};
+use super::torn;
 
 /// Lance retries a failing seal for ever; after this long it counts as failed.
 const SEAL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -45,16 +49,30 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub fn builder(&self) -> DatasetBuilder {
-        let builder = DatasetBuilder::from_uri(&self.uri).with_session(Arc::clone(&SESSION));
-        match &self.params {
+    /// Opens the newest version of the dataset.
+    ///
+    /// # Errors
+    /// [`lance::Error::CorruptFile`] where a local dataset's manifest is torn.
+    pub async fn load(&self, session: &Arc<Session>) -> lance::Result<Dataset> {
+        let (object_store, root) = self.object_store(session).await?;
+        torn::check_newest(&object_store, &root, None).await?;
+        let builder = DatasetBuilder::from_uri(&self.uri).with_session(Arc::clone(session));
+        let builder = match &self.params {
             Some(params) => builder.with_store_params(params.clone()),
             None => builder,
-        }
+        };
+        Box::pin(builder.load()).await
+    }
+
+    /// The object store, and where in it the dataset lies.
+    pub async fn object_store(&self, session: &Session) -> lance::Result<(Arc<LanceStore>, Path)> {
+        let params = self.params.clone().unwrap_or_default();
+        LanceStore::from_uri_and_params(session.store_registry(), &self.uri, &params).await
     }
 }
 
-/// Makes every write of a local store reach the device, with the directories that name it, before it returns.
+/// Makes every write of a local store reach the device, with the directories that name it, before it returns, and notes
+/// those that do not.
 #[derive(Debug)]
 struct Synced;
 
@@ -62,8 +80,8 @@ struct Synced;
 static SYNCED: LazyLock<Arc<Synced>> = LazyLock::new(|| Arc::new(Synced));
 
 impl WrappingObjectStore for Synced {
-    fn wrap(&self, _prefix: &str, _original: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
-        Arc::new(LocalFileSystem::new().with_fsync(true))
+    fn wrap(&self, prefix: &str, _original: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
+        NOTING.wrap(prefix, Arc::new(LocalFileSystem::new().with_fsync(true)))
     }
 
     fn wrap_paginated(
@@ -158,9 +176,16 @@ impl Location {
     }
 
     /// How the log is written, given how the store is: on a local disk through lance's object store, one link an
-    /// entry instead of a rename and a link, which is a third of the time of a small add.
+    /// entry instead of a rename and a link, which is a third of the time of a small add. What storage refuses is noted.
     pub(super) fn log_access(&self, access: &Access) -> Access {
-        Access { uri: self.direct_uri().unwrap_or_else(|| access.uri.clone()), params: access.params.clone() }
+        let mut params = access.params.clone().unwrap_or_default();
+        let noting = || Arc::clone(&*NOTING) as Arc<dyn WrappingObjectStore>;
+        params.object_store_wrapper = Some(match (params.object_store_wrapper, &self.wrapper) {
+            (None, _) => noting(),
+            (Some(synced), None) => synced,
+            (Some(given), Some(_)) => Arc::new(ChainedWrappingObjectStore::new(vec![given, noting()])),
+        });
+        Access { uri: self.direct_uri().unwrap_or_else(|| access.uri.clone()), params: Some(params) }
     }
 
     /// The same local directory by the scheme that makes lance write everything through its object store.

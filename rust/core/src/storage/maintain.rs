@@ -99,6 +99,43 @@ impl Maintenance {
     }
 }
 
+/// When the upkeep is due, by the clock that counts suspension.
+#[derive(Debug)]
+struct Schedule {
+    tick: Duration,
+    looked_at: Duration,
+    failed_at: Option<Duration>,
+}
+
+impl Schedule {
+    fn new(tick: Duration, now: Duration) -> Self {
+        Self { tick, looked_at: now, failed_at: None }
+    }
+
+    /// How long it may sleep if nothing wakes it.
+    fn until_next(&self, now: Duration) -> Duration {
+        self.looked_at.saturating_add(self.tick).max(self.rested_at()).saturating_sub(now)
+    }
+
+    /// Whether a failure is to be left alone for now, whatever wakes it.
+    fn rests(&self, now: Duration) -> bool {
+        now < self.rested_at()
+    }
+
+    fn rested_at(&self) -> Duration {
+        self.failed_at.map_or(Duration::ZERO, |at| at.saturating_add(RETRY))
+    }
+
+    /// Begins a pass; whether it also looks at what only becomes due by the time that passes.
+    fn begin(&mut self, now: Duration) -> bool {
+        let look = now >= self.looked_at.saturating_add(self.tick);
+        if look {
+            self.looked_at = now;
+        }
+        look
+    }
+}
+
 /// Starts the upkeep of a handle that has claimed, unless it runs or is not wanted.
 pub(super) fn start(inner: &Arc<Inner>, commands: &mpsc::WeakSender<Command>) {
     let maintenance = &inner.maintenance;
@@ -119,17 +156,15 @@ async fn run(
     options: MaintenanceOptions,
     tick: Duration,
 ) {
-    let mut failed_at: Option<Duration> = None;
-    let mut looked_at = clock::since_boot();
+    let mut schedule = Schedule::new(tick, clock::since_boot());
     loop {
-        let next_look = (looked_at + tick).max(failed_at.map_or(Duration::ZERO, |at| at + RETRY));
-        let until_next = next_look.saturating_sub(clock::since_boot());
         // Woken, or time for another look at what has become old.
+        let until_next = schedule.until_next(clock::since_boot());
         drop(tokio::time::timeout(until_next, signal.wake.notified()).await);
         if signal.ended.load(Ordering::Acquire) {
             return;
         }
-        if failed_at.is_some_and(|at| clock::since_boot().saturating_sub(at) < RETRY) {
+        if schedule.rests(clock::since_boot()) {
             continue;
         }
         // Another store may be long at work, and a close does not wait for it.
@@ -140,13 +175,9 @@ async fn run(
         let Ok(_permit) = permit else { return };
         let Some(inner) = store.upgrade() else { return };
         let Some(writer) = Writer::revive(Arc::clone(&inner), &commands) else { return };
-        let now = clock::since_boot();
-        let look = now >= looked_at + tick;
-        if look {
-            looked_at = now;
-        }
+        let look = schedule.begin(clock::since_boot());
         let outcome = upkeep(&inner, &writer, &options, look).await;
-        failed_at = outcome.is_err().then(clock::since_boot);
+        schedule.failed_at = outcome.is_err().then(clock::since_boot);
         if let Err(error) = &outcome {
             tracing::warn!(store = %inner.store(), %error, "maintenance failed and is tried again");
         }
@@ -209,5 +240,36 @@ impl Inner {
             }
         }
         Ok((generations, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_look_is_taken_each_tick_and_a_wake_in_between_takes_none() {
+        let mut schedule = Schedule::new(TICK, Duration::ZERO);
+        assert_eq!(schedule.until_next(Duration::ZERO), TICK);
+        assert!(!schedule.begin(TICK / 2), "woken before it was time");
+        assert_eq!(schedule.until_next(TICK / 2), TICK / 2);
+        assert!(schedule.begin(TICK));
+        assert_eq!(schedule.until_next(TICK), TICK);
+    }
+
+    /// The pass that failed was long under way, so that the next look is overdue.
+    #[test]
+    fn a_failure_is_slept_out_and_not_spun_out() {
+        let failed_at = 100 * TICK;
+        let schedule = Schedule { failed_at: Some(failed_at), ..Schedule::new(TICK, Duration::ZERO) };
+        for elapsed in [Duration::ZERO, RETRY / 2, RETRY - Duration::from_nanos(1)] {
+            let now = failed_at + elapsed;
+            assert!(schedule.rests(now), "tried again after {elapsed:?}");
+            assert_eq!(schedule.until_next(now), RETRY - elapsed);
+        }
+        assert!(!schedule.rests(failed_at + RETRY));
+        assert_eq!(schedule.until_next(failed_at + RETRY), Duration::ZERO);
     }
 }

@@ -9,28 +9,24 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch, StringArray};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::error::DataFusionError;
-use datafusion::physical_plan::SendableRecordBatchStream;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::prelude::{ident, lit};
-use futures::{StreamExt, TryStreamExt};
+use arrow::array::{RecordBatch, StringArray};
+use arrow::datatypes::Schema;
 use lance::Dataset;
-use lance::dataset::mem_wal::{LsmScanner, ShardSnapshot, TOMBSTONE, arrow_schema_with_field_ids};
+use lance::dataset::mem_wal::{LsmScanner, ShardSnapshot, arrow_schema_with_field_ids};
 use lance::dataset::transaction::{Operation, Transaction};
 use lance::dataset::write::merge_insert::UncommittedMergeInsert;
-use lance::dataset::{CommitBuilder, MergeInsertBuilder, WhenMatched, WhenNotMatched};
+use lance::dataset::{
+    CommitBuilder, InsertBuilder, MergeInsertBuilder, WhenMatched, WhenNotMatched, WriteMode, WriteParams,
+};
 use lance::index::DatasetIndexExt;
 use lance_context_spec::{Error, MergeReport, Result};
 use lance_index::mem_wal::{CompactedSsTable, SsTable};
 use lance_index::optimize::OptimizeOptions;
 use lance_table::format::key_existence::{FilterType, KeyExistenceFilter};
 use uuid::Uuid;
-use xxhash_rust::xxh3::xxh3_128;
 
 use super::base::{BaseView, fragment_bytes, index_name};
+use super::fold::{self, Survey, key_schema};
 use super::steps::Step;
 use super::writer::Writer;
 use super::{Inner, Kind, SESSION};
@@ -40,8 +36,8 @@ use crate::error::{contended, storage, vanished};
 /// Index segments above this number are folded into one.
 const INDEX_SEGMENTS: usize = 8;
 
-/// One pass merges at most this many generations and, unless a single one has more, this many bytes: lance holds
-/// them in memory.
+/// One pass merges at most this many generations and, unless a single one has more, this many bytes: what a pass has
+/// written is lost when it fails, or when another process commits before it.
 const PASS_GENERATIONS: usize = 8;
 const PASS_BYTES: u64 = 256 << 20;
 
@@ -125,11 +121,13 @@ async fn try_pass(inner: &Inner, sealed: &Sealed) -> Result<Option<Pass>, Failed
     if taken.is_empty() {
         return Ok(None);
     }
-    let generations = taken.iter().map(|shard| shard.sstables.len()).sum();
-    let dead = dead_keys(inner, &view, &taken).await?;
+    let generations = fold::open(inner, &view, &taken).await?;
+    let count = generations.len();
+    let mut survey = fold::survey(inner, &view, &generations).await?;
+    let dead = std::mem::take(&mut survey.dead);
     let (dataset, deleted) = delete(inner, &view.dataset, dead).await?;
-    let rows = insert(inner, dataset, taken).await?;
-    Ok(Some(Pass { generations, rows, deleted }))
+    let rows = insert(inner, &dataset, &taken, generations, survey).await?;
+    Ok(Some(Pass { generations: count, rows, deleted }))
 }
 
 /// The generations of one pass, by shard in the order of their ids: of each shard its oldest ones.
@@ -194,47 +192,14 @@ impl Inner {
     }
 }
 
-/// The keys that the generations delete and do not write again.
-async fn dead_keys(inner: &Inner, view: &BaseView, taken: &[ShardSnapshot]) -> lance::Result<HashSet<String>> {
-    let key = inner.kind.key;
-    let mut dead = HashSet::new();
-    // Where there can be more than one shard, nothing is deleted.
-    let [generations] = taken else { return Ok(dead) };
-    if inner.kind.append_only {
-        return Ok(dead);
-    }
-    for sealed in &generations.sstables {
-        let uri = inner.generation_uri(view, generations.shard_id, &sealed.path);
-        let generation = inner.open_generation(view, &uri).await?;
-        let mut scan = generation.scan();
-        scan.project(&[key])?.filter_expr(ident(TOMBSTONE).eq(lit(true)));
-        let mut deleted = scan.try_into_stream().await?;
-        while let Some(batch) = deleted.try_next().await? {
-            dead.extend(keys(&batch, key)?.iter().flatten().map(str::to_owned));
-        }
-    }
-    if dead.is_empty() {
-        return Ok(dead);
-    }
-    let scanner = inner.shard_scanner(&view.dataset, generations.clone()).project(&[key])?;
-    let mut live = Box::pin(scanner.try_into_stream()).await?;
-    while let Some(batch) = live.try_next().await? {
-        for alive in keys(&batch, key)?.iter().flatten() {
-            dead.remove(alive);
-        }
-    }
-    Ok(dead)
-}
-
 /// Commits the table without the rows of `dead`; returns it and how many rows that were.
 async fn delete(inner: &Inner, dataset: &Arc<Dataset>, dead: HashSet<String>) -> lance::Result<(Arc<Dataset>, u64)> {
     if dead.is_empty() {
         return Ok((Arc::clone(dataset), 0));
     }
     let key = inner.kind.key;
-    let schema = Arc::new(Schema::new(vec![Field::new(key, DataType::Utf8, false)]));
     let column = Arc::new(StringArray::from_iter_values(dead));
-    let batch = RecordBatch::try_new(schema, vec![column])?;
+    let batch = RecordBatch::try_new(key_schema(key), vec![column])?;
     let mut builder = MergeInsertBuilder::try_new(Arc::clone(dataset), vec![key.to_owned()])?;
     builder.when_matched(WhenMatched::Delete).when_not_matched(WhenNotMatched::DoNothing);
     let prepared = Box::pin(builder.try_build()?.execute_uncommitted_batches(vec![batch])).await?;
@@ -246,30 +211,46 @@ async fn delete(inner: &Inner, dataset: &Arc<Dataset>, dead: HashSet<String>) ->
     Ok((Arc::new(commit(dataset, prepared).await?), deleted))
 }
 
-/// Commits the newest rows of the taken generations and the marks that they are merged. Where rows are never replaced,
-/// what the table has stays, and so does the first of several shards' rows of a key.
-async fn insert(inner: &Inner, dataset: Arc<Dataset>, taken: Vec<ShardSnapshot>) -> lance::Result<u64> {
+/// Commits the rows of `survey` and the marks that the taken generations are merged. Where rows are never replaced, what
+/// the table has stays.
+async fn insert(
+    inner: &Inner,
+    dataset: &Arc<Dataset>,
+    taken: &[ShardSnapshot],
+    generations: Vec<Arc<Dataset>>,
+    survey: Survey,
+) -> lance::Result<u64> {
     let key = inner.kind.key;
     let newest = |shard: &ShardSnapshot| shard.sstables.iter().map(|sealed| sealed.generation).max().unwrap_or(0);
     let marks = taken.iter().map(|shard| CompactedSsTable::new(shard.shard_id, newest(shard))).collect();
-    let mut shards = Vec::with_capacity(taken.len());
-    for shard in taken {
-        shards.push(Box::pin(inner.shard_scanner(&dataset, shard).try_into_stream()).await?);
-    }
-    let schema = shards.first().map(|rows| rows.schema());
-    let schema = schema.ok_or_else(|| lance::Error::internal("a merge of nothing"))?;
-    let rows = RecordBatchStreamAdapter::new(schema, futures::stream::iter(shards).flatten());
-    let rows = first_of_each_key(Box::pin(rows), key);
-    let mut builder = MergeInsertBuilder::try_new(Arc::clone(&dataset), vec![key.to_owned()])?;
+    // Lance's own merge holds the new rows in memory, and the old ones. Here it deletes these, of which it reads the
+    // keys alone, and the new ones are written beside it and committed with it.
+    let mut builder = MergeInsertBuilder::try_new(Arc::clone(dataset), vec![key.to_owned()])?;
     builder
-        .when_matched(if inner.kind.append_only { WhenMatched::DoNothing } else { WhenMatched::UpdateAll })
-        .when_not_matched(WhenNotMatched::InsertAll)
+        .when_matched(WhenMatched::Delete)
+        .when_not_matched(WhenNotMatched::DoNothing)
         .mark_sstables_as_compacted(marks);
-    let prepared = Box::pin(builder.try_build()?.execute_uncommitted(rows)).await?;
-    let rows = prepared.stats.num_inserted_rows + prepared.stats.num_updated_rows;
+    let rows = survey.live.num_rows() as u64;
+    let replacing = builder.try_build()?.execute_uncommitted_batches(vec![survey.live.clone()]);
+    let mut prepared = Box::pin(replacing).await?;
+    if rows > 0 {
+        let params = WriteParams { mode: WriteMode::Append, ..WriteParams::default() };
+        let write = InsertBuilder::new(Arc::clone(dataset)).with_params(&params);
+        let written = Box::pin(write.execute_uncommitted_stream(fold::rows(generations, survey, dataset, key))).await?;
+        add_fragments(&mut prepared.transaction, written)?;
+    }
     inner.before(Step::CommitMerge).await;
-    commit(&dataset, prepared).await?;
+    commit(dataset, prepared).await?;
     Ok(rows)
+}
+
+/// Makes what `written` appends a part of `transaction`.
+fn add_fragments(transaction: &mut Transaction, written: Transaction) -> lance::Result<()> {
+    match (&mut transaction.operation, written.operation) {
+        (Operation::Update { new_fragments, .. }, Operation::Append { fragments }) => new_fragments.extend(fragments),
+        _ => return Err(lance::Error::internal("a merge prepared something other than an update and rows")),
+    }
+    Ok(())
 }
 
 async fn commit(dataset: &Arc<Dataset>, prepared: UncommittedMergeInsert) -> lance::Result<Dataset> {
@@ -296,30 +277,6 @@ fn exclude_other_merges(transaction: &mut Transaction) -> lance::Result<()> {
     Ok(())
 }
 
-/// Keeps the first row of each key; the generations of a shard come newest first. Lance can hand out an older version
-/// as well when a generation's key index is partial, and merging it would make the duplicate permanent.
-fn first_of_each_key(rows: SendableRecordBatchStream, key: &'static str) -> SendableRecordBatchStream {
-    let schema = rows.schema();
-    let mut seen = HashSet::new();
-    let kept = rows.and_then(move |batch| {
-        let kept = keep_unseen(&batch, key, &mut seen);
-        async move { kept }
-    });
-    Box::pin(RecordBatchStreamAdapter::new(schema, kept))
-}
-
-fn keep_unseen(batch: &RecordBatch, key: &str, seen: &mut HashSet<u128>) -> Result<RecordBatch, DataFusionError> {
-    let keys = keys(batch, key).map_err(|e| DataFusionError::External(Box::new(e)))?;
-    let unseen: BooleanArray =
-        keys.iter().map(|k| Some(seen.insert(xxh3_128(k.unwrap_or_default().as_bytes())))).collect();
-    Ok(filter_record_batch(batch, &unseen)?)
-}
-
-fn keys<'a>(batch: &'a RecordBatch, key: &str) -> lance::Result<&'a StringArray> {
-    let keys = batch.column_by_name(key).and_then(|c| c.as_string_opt::<i32>());
-    keys.ok_or_else(|| lance::Error::internal(format!("merged rows have no `{key}` column of strings")))
-}
-
 /// Brings the indexes up to the merged rows, where they do not cover them.
 pub(super) async fn index(view: &BaseView, kind: Kind) -> lance::Result<()> {
     let mut dataset = view.dataset.as_ref().clone();
@@ -334,23 +291,4 @@ pub(super) async fn index(view: &BaseView, kind: Kind) -> lance::Result<()> {
         dataset.optimize_indices(&options.index_names(vec![name])).await?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::{RecordBatch, StringArray};
-
-    use super::*;
-
-    #[test]
-    fn only_the_first_row_of_a_key_passes_across_batches() {
-        let batch = |ids: &[&str]| {
-            RecordBatch::try_from_iter([("id", Arc::new(StringArray::from(ids.to_vec())) as _)]).unwrap()
-        };
-        let mut seen = HashSet::new();
-        let kept = keep_unseen(&batch(&["a", "b", "a"]), "id", &mut seen).unwrap();
-        assert_eq!(kept, batch(&["a", "b"]));
-        let kept = keep_unseen(&batch(&["b", "c"]), "id", &mut seen).unwrap();
-        assert_eq!(kept, batch(&["c"]));
-    }
 }

@@ -15,22 +15,29 @@ mod create;
 mod doctor;
 mod edit;
 mod find;
+mod fold;
+mod generations;
+mod landed;
 mod location;
 mod lookup;
 mod maintain;
 mod merge;
 mod meta;
 mod optimize;
+mod payload;
 mod plan;
 mod reach;
+mod refusals;
 mod scan;
 mod shard;
 mod shards;
 mod snapshot;
 mod sources;
 mod staging;
+mod stats;
 mod steps;
 mod tail;
+mod torn;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +48,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::Expr;
 use lance::Dataset;
-use lance::dataset::mem_wal::scanner::{DatasetCache, SsTableCache};
+use lance::dataset::mem_wal::scanner::DatasetCache;
 use lance::session::Session;
 use lance_context_spec::{
     Error, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Result, SchemaSpec, Stats,
@@ -63,6 +70,7 @@ use crate::task;
 use base::{Base, BaseView};
 use edit::Edit;
 use find::Wanted;
+use generations::GENERATIONS;
 use lookup::KeyMaps;
 use maintain::Maintenance;
 use meta::Meta;
@@ -77,9 +85,6 @@ pub const MAX_ADD_BYTES: usize = 256 << 20;
 
 /// Caches of metadata and index pages, shared by all stores of the process.
 static SESSION: LazyLock<Arc<Session>> = LazyLock::new(|| Arc::new(Session::new(256 << 20, 256 << 20, Arc::default())));
-
-/// Opened generations, shared by all stores of the process.
-static GENERATIONS: LazyLock<Arc<SsTableCache>> = LazyLock::new(|| Arc::new(SsTableCache::new(512)));
 
 /// What a kind of store tells the storage about itself.
 #[derive(Debug, Clone, Copy)]
@@ -554,33 +559,5 @@ impl Inner {
 
     fn generation_cache() -> Arc<dyn DatasetCache> {
         Arc::clone(&*GENERATIONS) as Arc<dyn DatasetCache>
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        let view = self.base.latest().await?;
-        let (mut wal_entries, mut wal_bytes) = (0, 0);
-        for shard in self.shards.of(&view)? {
-            let (entries, bytes) = shard.wal_size().await?;
-            (wal_entries, wal_bytes) = (wal_entries + entries, wal_bytes + bytes);
-        }
-        let shard = self.shards.own();
-        let base_rows = view.dataset.count_rows(None).await.map_err(storage(self.store(), "stats"))?;
-        let (generations, generation_bytes) = self.pending().await?;
-        Ok(Stats {
-            rows: self.count(None, Some(ReadMode::Latest)).await?,
-            base_rows: base_rows as u64,
-            fragments: view.dataset.fragments().len(),
-            generations,
-            generation_bytes,
-            unsealed_rows: self.resident.unsealed_rows(),
-            wal_bytes,
-            wal_entries,
-            version: view.dataset.version().version,
-            versions: shard.count_files("_versions", ".manifest").await?,
-            quarantined: shard.count_files(shard::QUARANTINE, ".arrow").await?,
-            seal_on_add: self.meta.seal_on_add,
-            fsync: self.meta.fsync,
-            maintenance_error: self.maintenance.last_error(),
-        })
     }
 }

@@ -12,7 +12,8 @@ use lance_index::optimize::OptimizeOptions;
 use lance_table::format::Fragment;
 
 use super::Inner;
-use super::base::{BaseView, fragment_bytes, index_name};
+use super::base::{BaseView, bytes_per_row, fragment_bytes, index_name};
+use super::fold::{BATCH_BYTES, batch_rows};
 use super::merge::{self, lost_to_another_merge};
 use super::steps::Step;
 use super::writer::Writer;
@@ -26,9 +27,6 @@ const FRAGMENT_BYTES: u64 = 256 << 20;
 /// each row is rewritten a number of times that grows with the logarithm of the table.
 const FEW_FRAGMENTS: usize = 8;
 const MANY_FRAGMENTS: usize = 64;
-
-/// A rewrite reads so many bytes of rows at a time.
-const BATCH_BYTES: u64 = 64 << 20;
 
 /// Rewrites that collide with another process's commit start over this often.
 const ATTEMPTS: u32 = 4;
@@ -74,11 +72,14 @@ pub(super) async fn compact(inner: &Inner, target_bytes: u64) -> Result<Compacti
 
 async fn try_compact(inner: &Inner, target_bytes: u64) -> lance::Result<CompactionMetrics> {
     let view = inner.base.latest().await.map_err(|e| lance::Error::wrapped(Box::new(e)))?;
-    let row_bytes = view.bytes_per_row().max(1);
     let mut options = CompactionOptions { defer_index_remap: true, ..CompactionOptions::default() };
-    let rows = |bytes: u64| usize::try_from(bytes / row_bytes).unwrap_or(usize::MAX).max(1);
-    options.target_rows_per_fragment = rows(target_bytes).min(options.target_rows_per_fragment);
-    options.batch_size = Some(rows(BATCH_BYTES).min(8192));
+    let rows = target_bytes / bytes_per_row(&view.dataset).max(1);
+    let rows = usize::try_from(rows).unwrap_or(usize::MAX).max(1);
+    options.target_rows_per_fragment = rows.min(options.target_rows_per_fragment);
+    // One rewrite at a time, reading a bounded number of bytes.
+    options.num_threads = Some(1);
+    options.batch_size = Some(batch_rows(&view.dataset));
+    options.io_buffer_size = Some(BATCH_BYTES);
     let mut dataset = view.dataset.as_ref().clone();
     let is_small = |fragment: &&Fragment| fragment.physical_rows < Some(options.target_rows_per_fragment);
     // Lance makes no one fragment of two that different segments of an index cover.

@@ -17,11 +17,11 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::find::Wanted;
+use super::payload::{Payload, coalesce};
 use super::scan::ATTEMPTS;
 use super::snapshot::Snapshot;
 use super::sources::{Source, last_visible_row};
 use super::tail::Tail;
-use super::writer::{Payload, coalesce};
 use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, check_size};
 use crate::error::{poisoned, storage, vanished};
 

@@ -9,7 +9,8 @@ use arrow::ipc::reader::StreamReader;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use lance::dataset::mem_wal::util::{
-    manifest_filename, parse_bit_reversed_filename, shard_manifest_path, shard_wal_path, wal_entry_filename,
+    manifest_filename, parse_bit_reversed_filename, shard_base_path, shard_manifest_path, shard_wal_path,
+    wal_entry_filename,
 };
 use lance::dataset::mem_wal::{ShardManifestStore, WalReadEntry, WalTailer};
 use lance_context_spec::{Error, Result};
@@ -20,6 +21,7 @@ use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt};
 use uuid::Uuid;
 
 use super::tail::TailCache;
+use super::{refusals, torn};
 use crate::clock;
 use crate::error::{poisoned, storage, strip_locations, vanished};
 
@@ -90,12 +92,30 @@ impl Shard {
                 return Ok(Some(known));
             }
         }
-        let Some(manifest) = self.manifests.latest().await.map_err(&failed)?.map(Arc::new) else { return Ok(None) };
+        let manifest = match self.manifests.latest().await {
+            Ok(Some(manifest)) => Arc::new(manifest),
+            Ok(None) => return Ok(None),
+            Err(e) => return Err(failed(self.unread(e).await)),
+        };
         let mut known = self.known.write().map_err(|_| poisoned())?;
         if known.as_ref().is_none_or(|k| manifest.version > k.version) {
             *known = Some(Arc::clone(&manifest));
         }
         Ok(Some(manifest))
+    }
+
+    /// Why the newest manifest could not be read: lance reports a failed read and undecodable bytes alike.
+    async fn unread(&self, error: lance::Error) -> lance::Error {
+        let Ok(versions) = self.manifests.list_versions().await else { return error };
+        match versions.last() {
+            Some(newest) => self.unread_version(*newest, error).await,
+            None => error,
+        }
+    }
+
+    async fn unread_version(&self, version: u64, error: lance::Error) -> lance::Error {
+        let path = self.manifest_dir.clone().join(manifest_filename(version).as_str());
+        torn::check_shard(&self.object_store, &path).await.err().unwrap_or(error)
     }
 
     /// The last position of the WAL; 0 while nothing was ever written.
@@ -235,6 +255,14 @@ impl Shard {
         }
     }
 
+    /// What of the shard storage refused to write last since then, by the clock that counts suspension, and why.
+    pub fn refused(&self, since: Duration) -> Option<String> {
+        let directory = shard_base_path(&self.root, &self.id);
+        let (path, cause) = refusals::last_below(&self.object_store.store_prefix, &directory, since)?;
+        let file = path.as_ref().strip_prefix(self.root.as_ref()).unwrap_or(path.as_ref());
+        Some(format!("storage refused `{}`: {cause}", file.trim_start_matches('/')))
+    }
+
     /// How many files with that ending lie in a directory of the store.
     pub async fn count_files(&self, directory: &str, ending: &str) -> Result<usize> {
         let listed = self.object_store.inner.list(Some(&self.root.clone().join(directory)));
@@ -270,7 +298,8 @@ impl Shard {
         }
         match self.manifests.read_version(old).await {
             Err(e) if vanished(&e) => Ok(None),
-            manifest => manifest.map(Some).map_err(failed),
+            Err(e) => Err(failed(self.unread_version(old, e).await)),
+            Ok(manifest) => Ok(Some(manifest)),
         }
     }
 

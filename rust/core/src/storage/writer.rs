@@ -14,17 +14,18 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
 use lance::dataset::mem_wal::ShardWriter;
 use lance_context_spec::{Error, Result};
 use tokio::sync::{mpsc, oneshot};
 
 use super::claim::Unclaimed;
 use super::edit::Edit;
+use super::landed::{Landed, precedes_claim};
+use super::payload::{Payload, Source, coalesce, put_durably};
 use super::plan::{Outcome, Plan, Plans};
 use super::shards::Ownership;
 use super::steps::Step;
-use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, claim, maintain};
+use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, claim, landed, maintain};
 use crate::error::{fenced_by_peer, replicate, storage};
 use crate::{clock, task};
 
@@ -33,9 +34,6 @@ const QUEUE: usize = 1024;
 
 /// So many plans share one write at most: the first of them waits for the last.
 const GROUP_PLANS: usize = 256;
-
-/// Batches smaller than this in sum are copied into one; larger ones are handed on as they are.
-const CONCAT_BYTES: usize = 4 << 20;
 
 /// A memtable is sealed at this many batches or rows, or at the bytes that the handle was opened with.
 const SEAL_BATCHES: usize = 8_000;
@@ -62,47 +60,6 @@ pub(super) enum Command {
     /// Drop merged generations, up to this one, from the shard manifest.
     Trim(u64, Reply),
     Close(Reply),
-}
-
-/// What one WAL entry holds.
-#[derive(Debug, Clone)]
-pub(super) enum Payload {
-    Rows(Vec<RecordBatch>),
-    /// Batches of the key column: these rows are deleted.
-    Keys(Vec<RecordBatch>),
-}
-
-impl Payload {
-    fn batches(&self) -> &[RecordBatch] {
-        match self {
-            Self::Rows(batches) | Self::Keys(batches) => batches,
-        }
-    }
-
-    fn rows(&self) -> usize {
-        self.batches().iter().map(RecordBatch::num_rows).sum()
-    }
-
-    fn bytes(&self) -> usize {
-        self.batches().iter().map(RecordBatch::get_array_memory_size).sum()
-    }
-}
-
-/// Where a payload comes from: the same each time, or planned on what is stored.
-enum Source {
-    Rows(Payload),
-    Edit(Arc<Edit>),
-    Plans(Arc<Plans>),
-}
-
-impl Source {
-    async fn payload(&self, inner: &Inner) -> Result<Payload> {
-        match self {
-            Self::Rows(payload) => Ok(payload.clone()),
-            Self::Edit(edit) => edit.plan(inner).await,
-            Self::Plans(plans) => plans.payload(inner).await,
-        }
-    }
 }
 
 /// The sending half: hands work to the task and waits for its reply.
@@ -203,14 +160,6 @@ impl Writer {
         self.commands.send(command(reply)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
-}
-
-/// What became of a put that failed with a fence.
-enum Landed {
-    No,
-    /// It is in the log, and the claim that fenced its writer replayed it.
-    BeforeClaim,
-    Unknown,
 }
 
 /// What the task does next.
@@ -401,6 +350,7 @@ impl Lane {
                 continue;
             }
             self.inner.before(Step::Put).await;
+            let began = clock::since_boot();
             let put = put_durably(&writer, payload.clone()).await;
             self.inner.before(Step::Acknowledge).await;
             match put {
@@ -409,12 +359,12 @@ impl Lane {
                     return Ok(payload.rows());
                 }
                 Ok(()) => {
-                    let kept = self.precedes_claim(&writer, writer.wal_stats().next_wal_entry_position).await;
+                    let kept = precedes_claim(&self.inner, &writer, writer.wal_stats().next_wal_entry_position).await;
                     self.discard().await;
                     return if kept? { Ok(payload.rows()) } else { Err(self.uncertain()) };
                 }
                 Err(e) if fenced_by_peer(&e) => {
-                    let landed = self.landed(&writer).await;
+                    let landed = landed::landed(&self.inner, &writer).await;
                     self.discard().await;
                     match landed? {
                         // Written anew, behind the other writer's rows.
@@ -425,7 +375,7 @@ impl Lane {
                 }
                 Err(e) => {
                     self.discard().await;
-                    return Err(storage(self.inner.store(), "add")(e));
+                    return Err(landed::failed(&self.inner, began, e));
                 }
             }
         }
@@ -450,39 +400,6 @@ impl Lane {
             self.owned_at = now;
         }
         Ok(owner == writer.epoch())
-    }
-
-    /// What became of a put that failed with a fence. Its reply may have been lost: lance then reports
-    /// the fence that it found when it looked again, with the entry written all the same.
-    async fn landed(&self, writer: &ShardWriter) -> Result<Landed> {
-        let position = writer.wal_stats().next_wal_entry_position;
-        match self.inner.shards.own().entry(position).await? {
-            Some(entry) if !entry.batches.is_empty() && entry.writer_epoch == writer.epoch() => {
-                let kept = self.precedes_claim(writer, position + 1).await?;
-                Ok(if kept { Landed::BeforeClaim } else { Landed::Unknown })
-            }
-            Some(_) => Ok(Landed::No),
-            None => {
-                // Whatever lay before the replay position may be collected, this entry too.
-                let sealed = self.inner.shards.own().manifest().await?.map_or(0, |m| m.replay_after_wal_entry_position);
-                Ok(if position <= sealed { Landed::Unknown } else { Landed::No })
-            }
-        }
-    }
-
-    /// Whether the last entry of `writer`, which lost the shard since, lies before the claim that took it,
-    /// so that the claim replayed it. `behind` is the position behind that entry.
-    ///
-    /// The claim leaves an empty entry of the next epoch at the end of the WAL: right behind a put that
-    /// came before it. A put that came later, into a slot freed by collection, has no such neighbour.
-    async fn precedes_claim(&self, writer: &ShardWriter, behind: u64) -> Result<bool> {
-        for attempt in 0..CLAIM_ATTEMPTS {
-            if let Some(entry) = self.inner.shards.own().entry(behind).await? {
-                return Ok(entry.batches.is_empty() && entry.writer_epoch == writer.epoch() + 1);
-            }
-            clock::back_off(attempt).await;
-        }
-        Ok(false)
     }
 
     fn grow(&mut self, rows: usize, batches: usize, bytes: usize) {
@@ -583,7 +500,7 @@ impl Lane {
     async fn try_seal(&mut self) -> lance::Result<()> {
         let Some(writer) = self.inner.resident.writer() else { return Ok(()) };
         self.inner.before(Step::Seal).await;
-        claim::seal(&self.inner, &writer).await
+        claim::seal(&self.inner, self.inner.shards.own(), &writer).await
     }
 
     /// A failed seal poisons the lance writer: the next write claims anew and replays the WAL.
@@ -641,19 +558,6 @@ impl Lane {
     }
 }
 
-/// Waits until the rows are indexed as well as durable: a seal may follow.
-async fn put_durably(writer: &ShardWriter, payload: Payload) -> lance::Result<()> {
-    let (_, watcher) = match payload {
-        Payload::Rows(batches) => Box::pin(writer.put_no_wait(batches)).await?,
-        Payload::Keys(batches) => Box::pin(writer.delete_no_wait(batches)).await?,
-    };
-    let Some(mut watcher) = watcher else {
-        return Err(lance::Error::internal("a durable put returned nothing to wait for"));
-    };
-    watcher.wait().await?;
-    watcher.wait_indexed().await
-}
-
 /// Takes the adds that already wait, up to one atomic add's limits; returns the first other command.
 fn gather(queue: &mut mpsc::Receiver<Command>, group: &mut Vec<(RecordBatch, Reply)>) -> Option<Command> {
     let size = |batch: &RecordBatch| (batch.num_rows(), batch.get_array_memory_size());
@@ -684,20 +588,6 @@ fn gather_plans(
         }
     }
     None
-}
-
-/// `group` as one batch where that costs little.
-pub(super) fn coalesce(group: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-    let bytes: usize = group.iter().map(RecordBatch::get_array_memory_size).sum();
-    let Some(first) = group.first() else { return Ok(Vec::new()) };
-    if group.len() == 1 || bytes > CONCAT_BYTES {
-        return Ok(group.to_vec());
-    }
-    let whole = concat_batches(&first.schema(), group).map_err(|e| Error::Internal {
-        message: "batches of one store differ in schema".to_owned(),
-        source: Some(Box::new(e)),
-    })?;
-    Ok(vec![whole])
 }
 
 /// A caller that went away needs no answer.

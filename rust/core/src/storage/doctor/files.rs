@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use lance::Dataset;
-use lance::dataset::builder::DatasetBuilder;
 use lance::session::Session;
 use lance_context_spec::doctor::code;
 use lance_context_spec::{Error, OpenOptions, Result};
@@ -60,8 +59,7 @@ impl Files {
         }
         let access = location.access(fsync, &options.storage_options)?;
         let session = Arc::new(Session::new(CACHE_BYTES, CACHE_BYTES, SESSION.store_registry()));
-        let params = access.params.clone().unwrap_or_default();
-        let opened = ObjectStore::from_uri_and_params(session.store_registry(), &access.uri, &params).await;
+        let opened = access.object_store(&session).await;
         let (object_store, root) = opened.map_err(storage(&store, "look at the store"))?;
         if location.path.is_none() {
             let first = object_store.inner.list(Some(&root)).try_next().await;
@@ -124,18 +122,15 @@ impl Files {
         Ok(false)
     }
 
-    pub fn builder(&self) -> DatasetBuilder {
-        self.access.builder().with_session(Arc::clone(&self.session))
+    /// Opens the table.
+    pub async fn table(&self) -> lance::Result<Dataset> {
+        self.access.load(&self.session).await
     }
 
     /// Opens a generation by the name of its directory.
     pub async fn generation(&self, name: &str) -> lance::Result<Dataset> {
         let uri = format!("{}/_mem_wal/{}/{name}", self.access.uri.trim_end_matches('/'), self.shard_id);
-        let builder = DatasetBuilder::from_uri(uri).with_session(Arc::clone(&self.session));
-        match &self.access.params {
-            Some(params) => builder.with_store_params(params.clone()).load().await,
-            None => builder.load().await,
-        }
+        Access { uri, params: self.access.params.clone() }.load(&self.session).await
     }
 
     /// `path` as seen from the store's directory.

@@ -22,7 +22,7 @@ use object_store::path::Path;
 
 use super::files::{Files, check_files};
 use super::table::{Table, first_difference, key_hash, live_rows, report_duplicates};
-use super::{Exam, Stopped, caught, told};
+use super::{Exam, Stopped, blamed, caught, told};
 use crate::error::vanished;
 
 /// The file of a BTree that holds its values; lance does not export the name.
@@ -63,7 +63,8 @@ async fn check_generation(files: &Files, table: &Table, sealed: &SsTable, exam: 
             return Ok(());
         }
         Err(e) => {
-            let message = format!("it does not open, so that reads fail: {}; restore it from a backup", told(&e));
+            let (subject, why) = blamed(files, &subject, &e);
+            let message = format!("the generation does not open, so that reads fail: {why}; restore it from a backup");
             exam.error(code::GENERATION_UNREADABLE, subject, message);
             return Ok(());
         }

@@ -24,7 +24,7 @@ use object_store::path::Path;
 use uuid::Uuid;
 
 use super::{Kind, Location};
-use crate::error::strip_locations;
+use crate::error::{damaged_file, strip_locations};
 use files::Files;
 use manifests::Newest;
 use table::{Opened, Table};
@@ -250,6 +250,14 @@ async fn caught<T, E: From<lance::Error>>(work: impl Future<Output = Result<T, E
 /// An engine's error in a sentence.
 fn told(error: &lance::Error) -> String {
     strip_locations(&error.to_string())
+}
+
+/// The file that an error is about, `otherwise` if it is about none, and what is wrong.
+fn blamed(files: &Files, otherwise: &str, error: &lance::Error) -> (String, String) {
+    match damaged_file(error) {
+        Some((file, why)) => (files.relative(&file), why),
+        None => (otherwise.to_owned(), told(error)),
+    }
 }
 
 /// All checks, in an order in which each finds what it needs to know.

@@ -12,7 +12,6 @@ use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
-use lance::Dataset;
 use lance::dataset::mem_wal::DatasetMemWalExt;
 use lance::dataset::mem_wal::util::wal_entry_filename;
 use lance::index::DatasetIndexExt;
@@ -119,7 +118,7 @@ async fn raise_manifest(files: &Files, floor: Floor) -> Result<(), Stopped> {
     let spec = match manifests.refresh_latest().await? {
         Some(newest) => newest.shard_spec_id,
         None => {
-            let details = load(files).await?.mem_wal_index_details().await?;
+            let details = files.table().await?.mem_wal_index_details().await?;
             let spec = details.and_then(|details| details.sharding_specs.first().map(|spec| spec.spec_id));
             spec.ok_or_else(|| Stopped("the table does not say how it is sharded".to_owned()))?
         }
@@ -199,7 +198,7 @@ async fn write_generation_keys(files: &Files, name: &str) -> Result<(), Stopped>
 
 /// Finishes the creation, or brings the indexes up to the rows.
 async fn mend_table(files: &Files, location: &Location, kind: Kind, plan: &Plan) -> Result<(), Stopped> {
-    let mut dataset = load(files).await?;
+    let mut dataset = files.table().await?;
     if plan.complete {
         complete(&mut dataset, location, kind).await?;
     }
@@ -216,10 +215,6 @@ async fn mend_table(files: &Files, location: &Location, kind: Kind, plan: &Plan)
         merge::index(&view, kind).await?;
     }
     Ok(())
-}
-
-async fn load(files: &Files) -> lance::Result<Dataset> {
-    files.builder().load().await
 }
 
 /// Removes what nothing needs. What fails is in the result.
@@ -251,7 +246,7 @@ async fn sweep_shard(files: &Files, location: &Location, plan: &Plan) -> Result<
 async fn sweep_table(files: &Files, location: &Location, plan: &Plan) -> Result<(), Stopped> {
     if plan.files {
         location.before(Step::Clean).await;
-        load(files).await?.cleanup_with_policy(unreferenced()).await?;
+        files.table().await?.cleanup_with_policy(unreferenced()).await?;
     }
     for file in &plan.deletions {
         location.before(Step::Clean).await;

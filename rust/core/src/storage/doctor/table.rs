@@ -22,12 +22,12 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::files::{Files, check_files, referenced};
-use super::{Exam, IndexRepair, Stopped, caught, told};
+use super::{Exam, IndexRepair, Stopped, blamed, caught, told};
 use crate::codec::arrow_schema;
 use crate::error::vanished;
 use crate::storage::base::{BaseView, ColumnIndex, index_name};
 use crate::storage::meta::Meta;
-use crate::storage::shards;
+use crate::storage::{shards, torn};
 
 /// The newest version of the base table.
 pub(super) struct Table {
@@ -64,11 +64,15 @@ pub(super) enum Opened {
 
 /// Opens the table and checks that it is ours.
 pub(super) async fn open(files: &Files, exam: &mut Exam) -> Opened {
-    let dataset = match caught(files.builder().load()).await {
+    let dataset = match caught(files.table()).await {
         Ok(dataset) => Arc::new(dataset),
         Err(e) => {
-            let message = format!("the newest version does not open: {}; restore it from a backup", told(&e));
-            exam.error(code::TABLE_UNREADABLE, "_versions", message);
+            let (subject, why) = blamed(files, "_versions", &e);
+            let message = format!(
+                "the newest version does not open: {why}; restore it from a backup; the one before it is no substitute, \
+                 because what the lost one changed and merged is not known"
+            );
+            exam.error(code::TABLE_UNREADABLE, subject, message);
             return Opened::Unreadable;
         }
     };
@@ -191,7 +195,13 @@ async fn check_versions(files: &Files, table: &mut Table, exam: &mut Exam) -> Re
             continue;
         }
         let subject = format!("version {}", version.version);
-        let old = match caught(table.dataset.checkout_version(version.version)).await {
+        let scheme = table.dataset.manifest_location().naming_scheme;
+        let manifest = scheme.manifest_path(&files.root, version.version);
+        let opening = async {
+            torn::check(&files.object_store, &manifest).await?;
+            table.dataset.checkout_version(version.version).await
+        };
+        let old = match caught(opening).await {
             Ok(old) => old,
             // Cleaned up in the meantime.
             Err(e) if vanished(&e) => continue,
