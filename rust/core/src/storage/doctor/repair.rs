@@ -96,7 +96,7 @@ async fn mend_shard(files: &Files, location: &Location, plan: &ShardPlan, steps:
 }
 
 async fn announce(files: &Files) -> Result<(), Stopped> {
-    load(files).await?.update_config(announcement(files.shard_id)).await?;
+    files.table().await?.update_config(announcement(files.shard_id)).await?;
     Ok(())
 }
 
