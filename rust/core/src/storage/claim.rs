@@ -44,11 +44,12 @@ pub(super) async fn claim(inner: &Inner, shard: &Shard) -> Result<Arc<ShardWrite
     inner.before(Step::Claim).await;
     let dataset = Box::pin(inner.log_access.load(&SESSION)).await.map_err(&failed)?;
     let opening = dataset.mem_wal_writer(shard.id, config(inner, shard));
-    let writer = Arc::new(Box::pin(opening).await.map_err(&failed)?);
+    let opened = Box::pin(opening).await;
+    // A claim whose reply is lost has made the shard as well.
     if is_new {
         shards::announce();
     }
-    Ok(writer)
+    Ok(Arc::new(opened.map_err(&failed)?))
 }
 
 /// What of the log is not sealed, `None` for nothing.
