@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use lance_context_core::GenericStore;
+use lance_context_core::storage::Location;
 use lance_context_spec::{Error, OpenOptions, ReadMode, SchemaSpec};
 
-use crate::support::{Place, everything, expect, quiet, rows, run, schema};
+use crate::faults::{Fault, Faults, Rule};
+use crate::log;
+use crate::support::{Place, everything, expect, no_grace, quiet, rows, run, schema, spawn};
 
 /// Every file and directory below `path`, with its bytes.
 pub fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
@@ -22,6 +26,34 @@ pub fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     }
     found.sort();
     found
+}
+
+/// Whatever a creation waits for, another process may create the store meanwhile: then both have it.
+#[test]
+fn whoever_is_overtaken_while_creating_opens_what_is_there() {
+    run(async {
+        for nth in 0..64 {
+            let place = Place::new();
+            let faults = Faults::new(0);
+            faults.inject([Rule::new(Fault::Slow).after(nth).times(1).held()]);
+            let wrapped = Location::parse(&place.uri()).unwrap().wrapped(Arc::clone(&faults) as _);
+            let mut slow = spawn(log::try_open(wrapped, Some("slow"), no_grace()));
+            tokio::select! {
+                () = faults.held() => {}
+                opened = &mut slow => {
+                    opened.unwrap().unwrap();
+                    assert!(nth > 8, "a creation asks the store more often than {nth} times");
+                    return;
+                }
+            }
+            let fast = log::open(&place, Some("fast"), no_grace()).await;
+            fast.add(log::events(&[("e1", "1", 1)])).await.unwrap();
+            faults.release();
+            let slow = slow.await.unwrap().unwrap_or_else(|error| panic!("held up at request {nth}: {error}"));
+            assert_eq!(log::everything(&slow, ReadMode::Latest).await, log::model(&[("e1", "1", 1)]), "{nth}");
+        }
+        panic!("a creation has no end");
+    });
 }
 
 #[test]

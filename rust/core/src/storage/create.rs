@@ -24,7 +24,7 @@ use super::staging::is_staged;
 use super::steps::Step;
 use super::{Kind, Location, SESSION};
 use crate::codec::arrow_schema;
-use crate::error::storage;
+use crate::error::{contended, storage};
 
 /// Two processes that create at once repair each other's half at most this often.
 const CREATE_ATTEMPTS: u32 = 8;
@@ -148,8 +148,9 @@ async fn create(location: &Location, meta: &Meta, access: &Access) -> Result<Dat
     location.before(Step::CreateTable).await;
     match Dataset::write(no_rows, access.uri.as_str(), Some(params)).await {
         Ok(dataset) => Ok(dataset),
-        // Another process was faster; what it declared is compared like any stored schema.
-        Err(lance::Error::DatasetAlreadyExists { .. }) => {
+        // Another process was faster, which lance finds sooner or later; what that one declared is compared like any
+        // stored schema.
+        Err(e) if matches!(e, lance::Error::DatasetAlreadyExists { .. }) || contended(&e) => {
             load(location, access).await?.ok_or_else(|| Error::StoreNotFound { store: location.given.clone() })
         }
         Err(e) => Err(storage(&location.given, "create")(e)),

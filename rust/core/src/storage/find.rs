@@ -196,7 +196,7 @@ impl Inner {
                 rows.push((batches.len() - 1, row));
             }
         }
-        gather(&batches, &rows, columns)
+        Ok(gather(&batches, &rows, columns)?.into_iter().collect())
     }
 
     async fn generation_index(
@@ -240,9 +240,13 @@ impl Inner {
     }
 }
 
-/// `columns` of `rows`, each given by its batch and its place in it, as one batch; none of none.
-fn gather(batches: &[&RecordBatch], rows: &[(usize, usize)], columns: &[String]) -> lance::Result<Vec<RecordBatch>> {
-    let Some(first) = batches.first() else { return Ok(Vec::new()) };
+/// `columns` of `rows`, each given by its batch and its place in it, as one batch; `None` without any batch.
+pub(super) fn gather(
+    batches: &[&RecordBatch],
+    rows: &[(usize, usize)],
+    columns: &[String],
+) -> lance::Result<Option<RecordBatch>> {
+    let Some(first) = batches.first() else { return Ok(None) };
     let mut fields = Vec::with_capacity(columns.len());
     let mut arrays = Vec::with_capacity(columns.len());
     for name in columns {
@@ -251,7 +255,8 @@ fn gather(batches: &[&RecordBatch], rows: &[(usize, usize)], columns: &[String])
         fields.push(first.schema_ref().field(at).clone());
         arrays.push(interleave(&parts, rows)?);
     }
-    Ok(vec![reorder(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?, columns)?])
+    let whole = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?;
+    Ok(Some(reorder(&whole, columns)?))
 }
 
 /// The addresses that an index has for the wanted values.

@@ -16,6 +16,7 @@ mod doctor;
 mod edit;
 mod find;
 mod fold;
+mod fresh;
 mod generations;
 mod landed;
 mod location;

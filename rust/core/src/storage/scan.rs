@@ -14,7 +14,7 @@ use arrow::error::ArrowError;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::prelude::{Expr, ident, lit};
 use futures::stream::BoxStream;
-use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use lance::dataset::mem_wal::LsmScanner;
 use lance_context_spec::{ColumnType, Error, OrderBy, ReadMode, Result};
 use tokio::sync::mpsc;
@@ -96,7 +96,7 @@ impl Drop for RowStream {
 impl Inner {
     /// Starts to read what `scan` asks for, its page and its order left aside.
     pub(super) async fn stream(self: &Arc<Self>, scan: Scan) -> Result<RowStream> {
-        let snapshot = self.snapshot(scan.read).await?.pinned()?;
+        let snapshot = self.snapshot_for(&scan).await?;
         let (sender, batches) = mpsc::channel(STREAM_BATCHES);
         let inner = Arc::clone(self);
         let reading = task::spawn(async move {
@@ -106,6 +106,13 @@ impl Inner {
             }
         });
         Ok(RowStream { batches, reading })
+    }
+
+    /// A snapshot in which every step of `scan` sees the same rows.
+    async fn snapshot_for(&self, scan: &Scan) -> Result<Snapshot> {
+        let snapshot = self.snapshot(scan.read).await?;
+        let reads_memory_plainly = self.kind.append_only && scan.filter.is_none() && scan.after.is_none();
+        if reads_memory_plainly { Ok(snapshot) } else { snapshot.pinned() }
     }
 
     async fn send_rows(
@@ -261,54 +268,13 @@ impl Inner {
         Ok(Box::pin(scan.try_into_stream()).await?.boxed())
     }
 
-    /// What the shards of such a store have beyond the base table. Lance knows nothing of a key that two shards have,
-    /// and would prefer a fresh row to the merged one; so it is asked shard by shard, without the base table.
-    fn scan_fresh<'a>(
-        &'a self,
-        snapshot: &'a Snapshot,
-        columns: &'a [String],
-        condition: Option<Expr>,
-    ) -> impl Stream<Item = lance::Result<RecordBatch>> + Send + 'a {
-        let shards = (0..snapshot.shards.len()).map(move |at| {
-            let condition = condition.clone();
-            self.scan_shard(snapshot, at, columns, condition).boxed()
-        });
-        futures::stream::iter(shards).then(|shard| shard).try_flatten()
-    }
-
-    async fn scan_shard<'a>(
-        &'a self,
-        snapshot: &'a Snapshot,
-        at: usize,
-        columns: &'a [String],
-        condition: Option<Expr>,
-    ) -> lance::Result<Rows<'a>> {
-        let Some(fresh) = snapshot.shards.get(at) else { return Ok(futures::stream::empty().boxed()) };
-        let mut scanner =
-            self.shard_scanner(&snapshot.base.dataset, fresh.generations.clone()).with_memtable_filter_indexes(true);
-        if let Some(memory) = &fresh.memory {
-            scanner = scanner.with_in_memory_memtables(fresh.generations.shard_id, memory.tables.clone());
-        }
-        scanner = scanner.project(columns)?;
-        if let Some(condition) = condition {
-            scanner = scanner.filter_expr(condition);
-        }
-        let rows = Box::pin(scanner.try_into_stream()).await?;
-        let earlier = Arc::new(self.sources_before(snapshot, at));
-        let live = rows.map_err(lance::Error::from).and_then(move |batch| {
-            let earlier = Arc::clone(&earlier);
-            async move { self.unshadowed(&snapshot.base, batch, &earlier).await }.boxed()
-        });
-        Ok(live.boxed())
-    }
-
     pub(super) async fn list(&self, scan: Scan) -> Result<Vec<RecordBatch>> {
         if scan.limit == Some(0) {
             return Ok(Vec::new());
         }
         let mut attempt = 1;
         loop {
-            let snapshot = self.snapshot(scan.read).await?.pinned()?;
+            let snapshot = self.snapshot_for(&scan).await?;
             match self.list_snapshot(&snapshot, &scan).await {
                 Err(e) if vanished(&e) && attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome.map_err(|e| self.read_error(scan.filter.is_some(), e)),

@@ -20,9 +20,10 @@ use uuid::Uuid;
 
 use super::Inner;
 use super::base::BaseView;
-use super::snapshot::{Fresh, Snapshot};
+use super::snapshot::{Fresh, Memory, Snapshot};
 
 /// A place where rows are.
+#[derive(Clone)]
 pub(super) enum Source<'a> {
     Memory {
         shard_id: Uuid,
@@ -79,7 +80,6 @@ impl Inner {
     }
 
     fn fresh_sources<'a>(&self, view: &BaseView, fresh: &'a Fresh) -> Vec<Source<'a>> {
-        let memory = fresh.memory.iter().flat_map(|memory| memory.tables());
         let shard_id = fresh.generations.shard_id;
         let generations = fresh.generations.sstables.iter().rev();
         let generations = generations.map(|sealed| Source::Generation {
@@ -87,7 +87,14 @@ impl Inner {
             generation: sealed.generation,
             uri: self.generation_uri(view, shard_id, &sealed.path),
         });
-        memory.map(|(table, last)| Source::Memory { shard_id, table, last }).chain(generations).collect()
+        self.memory_sources(fresh).chain(generations).collect()
+    }
+
+    /// The memtables of a shard, the newest first.
+    pub(super) fn memory_sources<'a>(&self, fresh: &'a Fresh) -> impl Iterator<Item = Source<'a>> + use<'a> {
+        let shard_id = fresh.generations.shard_id;
+        let memory = fresh.memory.iter().flat_map(Memory::tables);
+        memory.map(move |(table, last)| Source::Memory { shard_id, table, last })
     }
 
     /// The rows of `batch` whose keys are in none of `earlier`. It must have the key column.
