@@ -18,7 +18,7 @@ from lance_context import DatagenItemId, DatagenStore, DatagenStreamWriter, Fenc
 from tests.agents import Opener, both
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from lance_context import Event, FieldWrite
@@ -207,7 +207,7 @@ def test_deep_trees_need_no_recursion(path: Path) -> None:
 
 
 @contextmanager
-def another_thread_counting() -> Iterator[None]:
+def another_thread_counting() -> Generator[None]:
     """Fails if a thread that counts beside the block was held up by it."""
     ticks = 0
     done = threading.Event()
