@@ -112,10 +112,10 @@ pub(super) fn rows(
     let columns: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
     let opened = stream::iter(generations).then(move |generation| {
         let columns = columns.clone();
-        async move { Ok::<_, lance::Error>(read(&generation, columns).await?) }
+        async move { read(&generation, columns).await }
     });
     let (target, mut seen) = (Arc::clone(&schema), survey.kept);
-    let rows = opened.try_flatten().map(move |batch| Ok(live_rows(&batch?, key, &mut seen, &target)?));
+    let rows = opened.try_flatten().map(move |batch| live_rows(&batch?, key, &mut seen, &target));
     let rows = rows.map_err(|e: lance::Error| DataFusionError::External(Box::new(e)));
     Box::pin(RecordBatchStreamAdapter::new(schema, rows))
 }
