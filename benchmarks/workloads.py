@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import data
-from adapters.base import Engine, Sizes, Store
+from adapters.base import Answer, ArrowStore, Engine, Sizes, Store
 from data import Row, check, check_blob, check_ids, check_row
 from disk import disk_use
 from item_workloads import ITEM_DATASETS, ITEM_WORKLOADS
@@ -238,6 +238,24 @@ def _list_without_vector(engine: Engine, sizes: Sizes, directory: Path) -> Measu
     return result
 
 
+def _table_all(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
+    store = engine.reopen(directory)
+    if not isinstance(store, ArrowStore):
+        raise TypeError(f"`{engine.module}` gives no Arrow")
+    answers: list[Answer[list[Row]]] = []
+
+    def table(_: int) -> None:
+        answers.clear()  # one table at a time
+        answers.append(store.arrow())
+
+    result = each(sizes.lists, table)
+    found = answers[0]()
+    check_ids(found, range(sizes.rows))
+    _check_some(found)
+    store.close()
+    return Measurement(result.value, {**result.detail, "rows": len(found)})
+
+
 def _list_matching(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
     expected = [number for number in range(sizes.rows) if data.score(number) > data.SCORE_FLOOR]
     check(len(expected) > 0, "no row matches the filter: raise the scale")
@@ -385,6 +403,15 @@ _ALL = (
         Target("<= 60 ms for 50k", limit=60, limit_size=50_000),
         "rows",
         engines=_OURS,
+        size=lambda sizes: sizes.rows,
+    ),
+    Workload(
+        "W4a",
+        "the same, with vectors, to Arrow",
+        _table_all,
+        Target("<= 100 ms for 50k", limit=100, limit_size=50_000),
+        "rows",
+        engines=_LANCE,
         size=lambda sizes: sizes.rows,
     ),
     Workload("W5", "get by id, merged, p50", _get_each, Target(">= 15x peer", 15), "merged"),

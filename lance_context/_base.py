@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from lance_context import _lifecycle
-from lance_context._html import store_html
 from lance_context._native import Log, Maintenance, OpenOptions, Query, Store
 from lance_context.errors import UnsealedRowsWarning, UnsupportedError
 from lance_context.types import (
@@ -219,6 +218,8 @@ class BaseHandle(Generic[N]):
 
     def _repr_html_(self) -> str:
         """Shows the handle in a notebook: what it is, its columns, and the counters that `stats` read last. No I/O."""
+        from lance_context._html import store_html
+
         schema = {} if self.closed else self.schema()
         return store_html(repr(self), schema, self._native.unsealed_rows, self._stats)
 

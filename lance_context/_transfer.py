@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias
 
 from lance_context import _formats
 from lance_context._base import column_names, not_negative
@@ -25,24 +24,8 @@ from lance_context.types import ExportReport, ImportReport, TransferFormat, Tran
 if TYPE_CHECKING:
     from lance_context._native import RecordBatch, Store
 
-T = TypeVar("T")
-
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 OnProgress: TypeAlias = Callable[[TransferProgress], None]
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Runs `work` in a thread. A cancelled caller waits for its end, as nobody may touch its files before."""
-    import asyncio
-
-    running = asyncio.get_running_loop().run_in_executor(None, work)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        while not running.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([running])
-        raise
 
 
 class Import:
@@ -193,7 +176,7 @@ class Export:
             if os.path.isdir(place):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self._target)
             directory, name = os.path.split(place)
-            path = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.tmp")
+            path = os.path.join(directory, f".{name}.{os.urandom(4).hex()}.tmp")
             try:
                 file = open(path, "xb")  # noqa: SIM115 - closed in finish() or __exit__
             except OSError as error:

@@ -17,7 +17,7 @@ from lance_context._opened import begin, blob_id, compare_config
 from lance_context._opening import Opening
 from lance_context._run import ProgressLine, Tally, distinct, end_unmarked, run_limits
 from lance_context._tables import pandas_frame, polars_frame
-from lance_context._transfer import in_thread
+from lance_context._threads import in_thread
 from lance_context.async_item import AsyncItemStream
 from lance_context.datagen_types import (
     AppendResult,

@@ -29,7 +29,7 @@ from lance_context._base import (
 from lance_context._native import Query, RecordBatch, Store
 from lance_context._opening import Opening
 from lance_context._tables import arrow_table, pandas_frame, polars_frame
-from lance_context._transfer import Export, Import, in_thread
+from lance_context._threads import in_thread
 from lance_context.types import (
     AddResult,
     ArrowData,
@@ -467,6 +467,8 @@ class AsyncGenericStore(BaseStore[T]):
         progress: Callable[[TransferProgress], None] | None = None,
     ) -> ImportReport:
         """Async form of `GenericStore.import_`. Files are read in a thread."""
+        from lance_context._transfer import Import
+
         reading = Import(self._native, source, format=format, columns=columns, skip=skip, progress=progress)
         with reading:
             while (rows := await in_thread(reading.next)) is not None:
@@ -485,6 +487,8 @@ class AsyncGenericStore(BaseStore[T]):
         progress: Callable[[TransferProgress], None] | None = None,
     ) -> ExportReport:
         """Async form of `GenericStore.export`. The file is written in a thread."""
+        from lance_context._transfer import Export
+
         writing = Export(self._native, target, format=format, columns=columns, progress=progress)
         with writing:
             async for batch in self.batches(filter=filter, params=params, columns=writing.columns, read=read):

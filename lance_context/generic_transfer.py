@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lance_context._base import query
 from lance_context._tables import arrow_table, pandas_frame, polars_frame
-from lance_context._transfer import Export, Import
 from lance_context.generic_reads import GenericReads
 from lance_context.types import (
     ExportReport,
@@ -250,6 +249,8 @@ class GenericTransfer(GenericReads[T]):
             ...     store.import_(file)
             ImportReport(rows=1, added=1, skipped=0, chunks=1)
         """
+        from lance_context._transfer import Import
+
         reading = Import(self._native, source, format=format, columns=columns, skip=skip, progress=progress)
         with reading:
             while (rows := reading.next()) is not None:
@@ -305,6 +306,8 @@ class GenericTransfer(GenericReads[T]):
             ...     store.export(file, read="latest").rows, file.read_text().strip()
             (1, '{"id":"r1","data":"eA=="}')
         """
+        from lance_context._transfer import Export
+
         writing = Export(self._native, target, format=format, columns=columns, progress=progress)
         with writing:
             for batch in self.batches(filter=filter, params=params, columns=writing.columns, read=read):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-
-from typing_extensions import TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
 Row: TypeAlias = dict[str, Any]
 """One record by column name. The value of a column has the type that its declaration says."""
 
-T = TypeVar("T", default=Row)
+if TYPE_CHECKING:
+    T = TypeVarWithDefault("T", default=Row)
+else:
+    T = TypeVar("T")  # its default is for the type checker, and `typing_extensions` is slow to import
 """What a store reads its rows as: `Row`, or the model that it was opened with."""
 
 M = TypeVar("M", bound="BaseModel")

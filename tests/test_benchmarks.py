@@ -1,4 +1,4 @@
-"""The item-log workloads of the benchmarks run, small, and every engine's answers are right."""
+"""The workloads that no other test runs do run, small, and every engine's answers are right."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def test_item_workloads(tmp_path: Path, engine: str) -> None:
         assert engines.keys() == {engine}, key
         assert engines[engine]["failure"] is None, key
         assert engines[engine]["at_least"] is False, key
+
+
+def test_arrow_table(tmp_path: Path) -> None:
+    _, measured = run(tmp_path, "--only", "W4a", "--engines", "ours", "--scale", "0.05")
+    assert measured.keys() == {"W4a"}
+    assert measured["W4a"]["ours"]["failure"] is None
 
 
 def test_installed_size(tmp_path: Path) -> None:

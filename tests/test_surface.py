@@ -184,8 +184,21 @@ def test_examples_run(module: ModuleType) -> None:
     assert result.failed == 0
 
 
-def test_import_is_light() -> None:
-    program = "import sys, lance_context; print({'pyarrow', 'pydantic', 'numpy', 'asyncio'} & set(sys.modules))"
+def run(program: str) -> str:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.strip() == "set()"
+    return ran.stdout.strip()
+
+
+def test_import_is_light() -> None:
+    heavy = {"pyarrow", "pydantic", "numpy", "asyncio", "typing_extensions", "lance_context.datagen_types"}
+    assert run(f"import sys, lance_context; print({heavy} & set(sys.modules))") == "set()"
+
+
+def test_names_are_there_before_they_are_used() -> None:
+    """The half of the package that is imported on demand looks no different from the other one."""
+    every = "import lance_context as lc; print(set(lc.__all__) - set(dir(lc)), hasattr(lc, 'Datagenstore'))"
+    assert run(every) == "set() False"
+    starred = "from lance_context import *; import lance_context as lc; print(set(lc.__all__) - set(globals()))"
+    assert run(starred) == "set()"
+    assert run("from lance_context import ItemId, DatagenStore as D; print(D.__module__)") == "lance_context.datagen"

@@ -8,7 +8,7 @@ timed.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Protocol, TypeAlias, TypedDict, TypeVar, runtime_checkable
 
 from data import Row
 from item_data import Counts, ItemState, Program, Step, Tree
@@ -44,6 +44,15 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Lets go of the store."""
+        ...
+
+
+@runtime_checkable
+class ArrowStore(Store, Protocol):
+    """A store whose rows can be had as Arrow."""
+
+    def arrow(self) -> Answer[list[Row]]:
+        """All rows, without blobs."""
         ...
 
 

@@ -12,7 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, cast
 
-from adapters.base import Engine, ItemLog, Store
+import pyarrow
+
+from adapters.base import Answer, Engine, ItemLog, Store
 from adapters.peer_log import PeerLog
 from adapters.worker import serve
 from data import DIM, Row
@@ -71,6 +73,9 @@ class PeerStore:
         if row is not None and isinstance(content := row.get("blob"), str):
             row["blob"] = b64decode(content)
         return row
+
+    def arrow(self) -> Answer[list[Row]]:
+        return pyarrow.Table.from_pylist(self._handle.list()).to_pylist
 
     def close(self) -> None:
         del self._handle
