@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lance_context import AsyncDatagenStore, AsyncGenericStore, DatagenStore, GenericStore
 from tests.child import module, run
 from tests.model_server import model_server
 
@@ -175,6 +176,21 @@ def first_cells(page: str, head: str) -> list[str]:
     text = (DOCS / "guides" / page).read_text(encoding="utf-8")
     tables = re.findall(rf"^\| {head} \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     return [cell for table in tables for cell in re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(
+    ("page", "owner"),
+    [
+        ("generic-store", GenericStore),
+        ("async-generic-store", AsyncGenericStore),
+        ("datagen-store", DatagenStore),
+        ("async-datagen-store", AsyncDatagenStore),
+    ],
+)
+def test_a_reference_has_every_member_once(page: str, owner: type) -> None:
+    """They are listed in the order in which a reader needs them."""
+    listed = re.findall(r"^ +- (\w+)$", (DOCS / "reference" / f"{page}.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(name for name, _ in inspect.getmembers(owner) if not name.startswith("_"))
 
 
 def test_every_error_is_explained() -> None:
