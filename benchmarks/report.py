@@ -57,7 +57,7 @@ class Outcome:
         return max((one.detail[detail] for one in samples if detail in one.detail), default=None)
 
     def met(self) -> bool | None:
-        """Whether the target is reached; None where the run cannot tell."""
+        """Whether the target is reached; None where the run cannot tell, or where there is none."""
         target, ours = self.workload.target, self.figure("ours")
         if ours is None:
             return None
@@ -73,7 +73,7 @@ class Outcome:
         for detail, bound in target.at_most.items():
             found = self.worst("ours", detail)
             verdicts.append(None if found is None else found <= bound)
-        return False if False in verdicts else None if None in verdicts else True
+        return False if False in verdicts else None if None in verdicts or not verdicts else True
 
     def _better(self, times: float, other: str) -> bool | None:
         ratio = self.ratio(other)

@@ -5,7 +5,8 @@ measurement reads a fresh copy of it in a process of its own. A workload times i
 holds, and raises `CheckError` if that is wrong: a figure for a wrong result does not exist.
 
 Latencies are in milliseconds, and smaller is better; rates are in rows a second. Row data is ready before the
-clock starts. All of it is one durability class: on return the rows survive a killed process, not a power cut.
+clock starts. But for W1f all of it is one durability class: on return the rows survive a killed process, not a power
+cut.
 """
 
 import gc
@@ -94,9 +95,9 @@ DATASETS: Mapping[str, Callable[[Engine, Sizes, Path], None]] = {
 # --- writing ----------------------------------------------------------------------------------------------
 
 
-def _add_one(engine: Engine, sizes: Sizes, directory: Path) -> Measurement:
+def _add_one(engine: Engine, sizes: Sizes, directory: Path, *, synced: bool = False) -> Measurement:
     rows = data.rows(range(sizes.adds))
-    store = engine.create(directory)
+    store = engine.create(directory, synced=synced)
     result = each(sizes.adds, lambda number: store.add([rows[number]]))
     store.flush()
     check_ids(store.list(), range(sizes.adds))
@@ -363,6 +364,13 @@ _RSS = {"rss_in_blobs": "RSS {:.1f} blobs"}
 
 _ALL = (
     Workload("W1", "durable single-row add, p50", _add_one, Target(">= 5x peer", 5)),
+    Workload(
+        "W1f",
+        "the same, fsynced, p50",
+        partial(_add_one, synced=True),
+        Target("none: an fsync is the disk's"),
+        engines=frozenset({"ours", "sqlite"}),
+    ),
     Workload("W1s", "the same, readable on return", _add_readable, Target(">= 40x peer", 40)),
     Workload(
         "W2",

@@ -115,8 +115,11 @@ class Engine(Protocol):
         """The library, and what decides its speed."""
         ...
 
-    def create(self, path: Path, *, readable_on_return: bool = False) -> Store:
-        """A new store for the benchmark row; `readable_on_return`: `add` needs no flush to be seen."""
+    def create(self, path: Path, *, readable_on_return: bool = False, synced: bool = False) -> Store:
+        """A new store for the benchmark row.
+
+        `readable_on_return`: `add` needs no flush to be seen. `synced`: what was added survives a power cut.
+        """
         ...
 
     def reopen(self, path: Path) -> Store:

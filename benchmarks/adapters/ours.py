@@ -53,10 +53,10 @@ class Ours:
     def versions(self) -> dict[str, str]:
         return {"lance-context": lance_context.__version__}
 
-    def create(self, path: Path, *, readable_on_return: bool = False) -> Store:
+    def create(self, path: Path, *, readable_on_return: bool = False, synced: bool = False) -> Store:
         read = "latest" if readable_on_return else "sealed"
         # Each workload says itself when to seal and merge.
-        return OurStore(GenericStore.open(str(path), schema=_SCHEMA, read=read, maintenance=None))
+        return OurStore(GenericStore.open(str(path), schema=_SCHEMA, read=read, fsync=synced, maintenance=None))
 
     def reopen(self, path: Path) -> Store:
         return OurStore(GenericStore.open_existing(str(path)))

@@ -87,7 +87,9 @@ class Peer:
     def versions(self) -> dict[str, str]:
         return {name: version(name) for name in ("lance-context", "pyarrow")}
 
-    def create(self, path: Path, *, readable_on_return: bool = False) -> Store:
+    def create(self, path: Path, *, readable_on_return: bool = False, synced: bool = False) -> Store:
+        if synced:
+            raise NotImplementedError("the peer syncs nothing")
         return PeerStore(_handles.open(str(path), _SCHEMA, seal_on_add=readable_on_return))
 
     def reopen(self, path: Path) -> Store:

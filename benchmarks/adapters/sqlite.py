@@ -1,6 +1,6 @@
-"""SQLite from the standard library: journal_mode=WAL, synchronous=NORMAL, one connection a thread.
+"""SQLite from the standard library: journal_mode=WAL, one connection a thread.
 
-That setting survives a killed process and not a power cut, which is the durability class of these figures.
+With synchronous=NORMAL what was committed survives a killed process, with synchronous=FULL a power cut too.
 Vectors are packed float32 in a BLOB column.
 """
 
@@ -20,11 +20,11 @@ _TABLE = 'CREATE TABLE rows (id TEXT PRIMARY KEY, "user" TEXT, score REAL, vec B
 _INSERT = "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?)"
 
 
-def connected(path: Path) -> sqlite3.Connection:
+def connected(path: Path, *, synced: bool = False) -> sqlite3.Connection:
     """A connection with the settings of these figures."""
     connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}")
     return connection
 
 
@@ -43,8 +43,9 @@ def _unpacked(names: Sequence[str], cells: tuple[object, ...]) -> Row:
 
 
 class SqliteStore:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, synced: bool = False) -> None:
         self._path = path / "store.sqlite"
+        self._synced = synced
         self._of_thread = threading.local()
         self._opened: list[sqlite3.Connection] = []
 
@@ -52,7 +53,7 @@ class SqliteStore:
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
         if connection is None:
-            connection = connected(self._path)
+            connection = connected(self._path, synced=self._synced)
             self._of_thread.connection = connection
             self._opened.append(connection)
         return connection
@@ -98,9 +99,9 @@ class Sqlite:
     def versions(self) -> dict[str, str]:
         return {"sqlite": sqlite3.sqlite_version}
 
-    def create(self, path: Path, *, readable_on_return: bool = False) -> Store:
+    def create(self, path: Path, *, readable_on_return: bool = False, synced: bool = False) -> Store:
         path.mkdir(parents=True, exist_ok=True)
-        store = SqliteStore(path)
+        store = SqliteStore(path, synced=synced)
         store.create_table()
         return store
 
