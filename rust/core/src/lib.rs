@@ -7,6 +7,7 @@
 
 pub mod codec;
 pub mod datagen;
+pub mod memory;
 pub mod storage;
 
 mod clock;

@@ -7,6 +7,7 @@
 //! records ([`log`]), open stores and their end ([`handle`]) and the native classes behind the Python ones
 //! ([`generic`], [`datagen`]). Checks of arguments, defaults and docstrings live in the Python package.
 
+use lance_context_core::memory::LargeBlocks;
 use mimalloc::MiMalloc;
 
 mod arrow;
@@ -27,10 +28,10 @@ mod stream;
 mod timestamp;
 mod value;
 
-/// Large buffers come and go with every blob, and a page that the kernel has to map anew costs more than the
-/// copy into it: this allocator keeps freed pages for a second.
+/// Buffers come and go with every call, and a page that the kernel has to map anew costs more than the copy into it:
+/// mimalloc keeps freed pages for a second, and what is too large to be kept comes in huge pages.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: LargeBlocks<MiMalloc> = LargeBlocks(MiMalloc);
 
 /// The engine of `lance_context`. Private: use the classes of the package.
 #[pyo3::pymodule(gil_used = true)]
