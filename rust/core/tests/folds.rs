@@ -1,5 +1,5 @@
-//! Items that a handle folded before: what came since is read and nothing else, and the result is that of a fold from
-//! zero, whoever wrote, sealed, merged, resumed or sent again in between.
+//! Items that a handle folded before, and overviews that it gave: what came since is read and nothing else, and the
+//! result is that of a read from zero, whoever wrote, sealed, merged, resumed or sent again in between.
 
 use std::sync::Arc;
 
@@ -96,6 +96,44 @@ fn a_fold_reads_what_came_since_and_nothing_else() {
         unreadable();
         assert_eq!(fold(&reader, "a").await, forward);
         faults.heal();
+    });
+}
+
+#[test]
+fn an_overview_reads_what_came_since_and_nothing_else() {
+    run(async {
+        let place = Place::new();
+        let writer = open(&place, None).await;
+        let mut stream = create(&writer, "a").await;
+        writer.append(done(&mut stream, 0), Intent::Checkpoint).await.unwrap();
+        writer.flush().await.unwrap();
+        writer.merge().await.unwrap();
+        writer.append(done(&mut stream, 1), Intent::Checkpoint).await.unwrap();
+        writer.flush().await.unwrap();
+        let faults = Faults::new(0);
+        let wrapped = Location::parse(&place.uri()).unwrap().wrapped(Arc::clone(&faults) as _);
+        let reader = DatagenStore::open_at(wrapped, options(Some("reader"))).await.unwrap();
+        let counts = async || {
+            let overview = reader.overview().await.unwrap();
+            (overview.items, overview.running, overview.completed, overview.completed_steps["draft"])
+        };
+        assert_eq!(counts().await, (1, 1, 0, 2));
+        let rule = |class| Rule::new(Fault::Before).on(Operation::Get).of(class);
+        faults.inject([rule(Class::Generation), rule(Class::BaseData)]);
+        assert_eq!(counts().await, (1, 1, 0, 2));
+        writer.append(done(&mut stream, 2), Intent::Checkpoint).await.unwrap();
+        let mut other = create(&writer, "b").await;
+        assert_eq!(counts().await, (2, 2, 0, 3));
+        writer.append(vec![other.item_terminal(Status::Completed, None, 3).unwrap()], Intent::Append).await.unwrap();
+        assert_eq!(counts().await, (2, 1, 1, 3));
+        faults.heal();
+        assert_eq!(reader.pending(vec![id("a"), id("b"), id("c")]).await.unwrap(), [id("a"), id("c")]);
+        // Sealed rows come again, in another order.
+        writer.flush().await.unwrap();
+        assert_eq!(counts().await, (2, 1, 1, 3));
+        writer.merge().await.unwrap();
+        writer.append(done(&mut stream, 4), Intent::Checkpoint).await.unwrap();
+        assert_eq!(counts().await, (2, 1, 1, 4));
     });
 }
 
@@ -237,9 +275,11 @@ impl World {
         let fresh = reader(&self.place).await;
         let ids = ITEMS.map(id);
         let wanted = fresh.fold_items(&ids, false).await.unwrap();
+        let overview = fresh.overview().await.unwrap();
         for log in [&self.writers[0], &self.writers[1], &self.notebook] {
             assert_eq!(log.fold_items(&ids, false).await.unwrap(), wanted);
             assert_eq!(fold(log, "a").await, wanted[0]);
+            assert_eq!(log.overview().await.unwrap(), overview);
         }
         let with_blobs = self.notebook.fold_items(&ids, true).await.unwrap();
         assert_eq!(with_blobs, wanted);

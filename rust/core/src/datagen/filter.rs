@@ -23,15 +23,15 @@ use crate::filter::FilterPlanner;
 const TAGS: &str = "tags";
 
 /// Those of `items` that fulfil `filter`, in their order.
-pub(super) fn matching(filter: &Filter, items: Vec<ItemSummary>) -> Result<Vec<ItemSummary>> {
+pub(super) fn matching<'a>(filter: &Filter, items: Vec<&'a ItemSummary>) -> Result<Vec<&'a ItemSummary>> {
     let (columns, rows) = table(&items)?;
     let fulfilled = FilterPlanner::over(columns).evaluate(filter, &rows)?;
     let keep = |at: usize| fulfilled.is_valid(at) && fulfilled.value(at);
     Ok(items.into_iter().enumerate().filter(|(at, _)| keep(*at)).map(|(_, item)| item).collect())
 }
 
-fn table(items: &[ItemSummary]) -> Result<(DFSchema, RecordBatch)> {
-    let tags: Vec<Map<String, Json>> = items.iter().map(tags_of).collect();
+fn table(items: &[&ItemSummary]) -> Result<(DFSchema, RecordBatch)> {
+    let tags: Vec<Map<String, Json>> = items.iter().map(|item| tags_of(item)).collect();
     let keys: BTreeMap<&str, ()> = tags.iter().flat_map(|tags| tags.keys().map(|key| (key.as_str(), ()))).collect();
     let own = own_columns(items).into_iter().map(|(name, array)| (None, name, array));
     let tagged = keys.keys().map(|key| (Some(TableReference::bare(TAGS)), *key, tag_column(key, &tags)));
@@ -54,7 +54,7 @@ fn table(items: &[ItemSummary]) -> Result<(DFSchema, RecordBatch)> {
     Ok((columns, rows))
 }
 
-fn own_columns(items: &[ItemSummary]) -> Vec<(&'static str, ArrayRef)> {
+fn own_columns(items: &[&ItemSummary]) -> Vec<(&'static str, ArrayRef)> {
     fn texts<'a>(texts: impl Iterator<Item = Option<String>> + 'a) -> ArrayRef {
         Arc::new(texts.collect::<StringArray>())
     }

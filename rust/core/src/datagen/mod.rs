@@ -24,6 +24,8 @@ pub use append::AppendedEvents;
 use folds::Folds;
 use heads::Heads;
 pub use read::EventPage;
+use read::Pass;
+use tokio::sync::Mutex;
 
 const KIND: Kind = Kind { name: "datagen", key: "event_id", append_only: true, lookups: &["item_id", "root_item_id"] };
 
@@ -33,6 +35,8 @@ pub struct DatagenStore {
     storage: StorageBase,
     heads: Arc<Heads>,
     folds: Folds,
+    /// The last pass over all events, which the next one continues.
+    pass: Mutex<Option<Pass>>,
 }
 
 impl DatagenStore {
@@ -79,7 +83,7 @@ impl DatagenStore {
     ) -> Result<Self> {
         let opening = async move { StorageBase::open(location, KIND, schema, must_exist, options).await };
         let storage = crate::task::join(crate::task::spawn(opening)).await?;
-        Ok(Self { storage, heads: Arc::default(), folds: Folds::default() })
+        Ok(Self { storage, heads: Arc::default(), folds: Folds::default(), pass: Mutex::default() })
     }
 
     /// The uri as given.

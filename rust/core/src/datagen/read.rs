@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use lance_context_spec::datagen::{
-    Cell, Event, Failure, FoldState, FoldedItem, ItemId, ItemSummary, ItemTree, OUTLINE_COLUMNS, Overview,
-    OverviewBuilder, Stored, TreeBounds, TreeSelection,
+    Cell, Event, Failure, FoldState, FoldedItem, ItemId, ItemTree, OUTLINE_COLUMNS, Overview, OverviewBuilder, Status,
+    Stored, TreeBounds, TreeSelection,
 };
 use lance_context_spec::{Error, Filter, Result};
 
@@ -21,6 +21,16 @@ const PASSES: u32 = 10;
 
 /// The states of so many items are looked up one by one; of more, in a pass over all.
 const FEW_ITEMS: usize = 256;
+
+/// Memory for what the last pass found, per handle.
+const PASS_BYTES: usize = 64 << 20;
+
+/// A pass over all events.
+#[derive(Debug)]
+pub(super) struct Pass {
+    overview: OverviewBuilder,
+    reach: Reach,
+}
 
 /// Some events in the order of their cursors.
 #[derive(Debug, Clone)]
@@ -157,13 +167,15 @@ impl DatagenStore {
         limit: Option<usize>,
         after: Option<&ItemId>,
     ) -> Result<Vec<FoldedItem>> {
-        let mut summaries = self.scanned().await?.summaries();
-        if let Some(filter) = filter {
-            summaries = filter::matching(filter, summaries)?;
-        }
-        let behind = summaries.iter().map(|item| &item.item_id).filter(|id| after.is_none_or(|after| *id > after));
-        let ids: Vec<ItemId> = behind.take(limit.unwrap_or(usize::MAX)).cloned().collect();
-        self.fold_items(&ids, false).await
+        let chosen = self.scanned(|overview| {
+            let mut summaries = overview.summaries();
+            if let Some(filter) = filter {
+                summaries = filter::matching(filter, summaries)?;
+            }
+            let behind = summaries.iter().map(|item| &item.item_id).filter(|id| after.is_none_or(|after| *id > after));
+            Ok(behind.take(limit.unwrap_or(usize::MAX)).cloned().collect::<Vec<ItemId>>())
+        });
+        self.fold_items(&chosen.await??, false).await
     }
 
     /// The items that are running and have a failure that was not recovered.
@@ -171,9 +183,11 @@ impl DatagenStore {
     /// # Errors
     /// [`Error::Storage`].
     pub async fn failed_items(&self) -> Result<Vec<FoldedItem>> {
-        let summaries = self.scanned().await?.summaries();
-        let ids: Vec<ItemId> = summaries.into_iter().filter(|item| item.failed).map(|item| item.item_id).collect();
-        self.fold_items(&ids, false).await
+        let failed = self.scanned(|overview| {
+            let summaries = overview.summaries().into_iter();
+            summaries.filter(|item| item.failed).map(|item| item.item_id.clone()).collect::<Vec<ItemId>>()
+        });
+        self.fold_items(&failed.await?, false).await
     }
 
     /// Those of `ids` that have not ended, in that order.
@@ -181,8 +195,8 @@ impl DatagenStore {
     /// # Errors
     /// [`Error::Storage`].
     pub async fn pending(&self, ids: Vec<ItemId>) -> Result<Vec<ItemId>> {
-        let summaries = self.summaries_of(&ids).await?;
-        let ended = |id: &ItemId| summaries.get(id).is_some_and(|item| item.status.is_terminal());
+        let statuses = self.statuses_of(&ids).await?;
+        let ended = |id: &ItemId| statuses.get(id).is_some_and(|status| status.is_terminal());
         Ok(ids.into_iter().filter(|id| !ended(id)).collect())
     }
 
@@ -191,51 +205,61 @@ impl DatagenStore {
     /// # Errors
     /// [`Error::Storage`].
     pub async fn root_item_statuses(&self, ids: Vec<ItemId>) -> Result<Vec<(ItemId, String)>> {
-        let summaries = self.summaries_of(&ids).await?;
-        let status =
-            |id: ItemId| summaries.get(&id).map(|item| item.status.name().to_owned()).map(|status| (id, status));
+        let statuses = self.statuses_of(&ids).await?;
+        let status = |id: ItemId| statuses.get(&id).map(|status| status.name().to_owned()).map(|status| (id, status));
         Ok(ids.into_iter().filter_map(status).collect())
     }
 
-    /// What is known of `ids`, and perhaps of others: through the index where they are few, else in one pass.
-    async fn summaries_of(&self, ids: &[ItemId]) -> Result<HashMap<ItemId, ItemSummary>> {
-        let overview = if ids.len() <= FEW_ITEMS {
-            let found = self.storage().find_many("item_id", texts(ids), outline_columns(), None).await?;
-            let mut overview = OverviewBuilder::default();
-            found.iter().try_for_each(|batch| self.survey(&mut overview, batch))?;
-            overview
-        } else {
-            self.scanned().await?
+    /// The statuses of those of `ids` that exist, and perhaps of others: through the index where they are few.
+    async fn statuses_of(&self, ids: &[ItemId]) -> Result<HashMap<ItemId, Status>> {
+        let statuses = |overview: &mut OverviewBuilder| {
+            overview.summaries().into_iter().map(|item| (item.item_id.clone(), item.status)).collect()
         };
-        Ok(overview.summaries().into_iter().map(|item| (item.item_id.clone(), item)).collect())
+        if ids.len() > FEW_ITEMS {
+            return self.scanned(statuses).await;
+        }
+        let found = self.storage().find_many("item_id", texts(ids), outline_columns(), None).await?;
+        let mut overview = OverviewBuilder::default();
+        found.iter().try_for_each(|batch| self.survey(&mut overview, batch))?;
+        Ok(statuses(&mut overview))
     }
 
-    /// Counts over all items, in one pass.
+    /// Counts over all items.
     ///
     /// # Errors
     /// [`Error::Storage`].
     pub async fn overview(&self) -> Result<Overview> {
-        Ok(self.scanned().await?.overview())
+        self.scanned(OverviewBuilder::overview).await
     }
 
-    /// One pass over the light columns of every event, begun again when its files were collected meanwhile.
-    async fn scanned(&self) -> Result<OverviewBuilder> {
+    /// Asks an overview of the light columns of every event. What an earlier one read is not read again; if files were
+    /// collected meanwhile, it begins anew.
+    async fn scanned<T>(&self, ask: impl FnOnce(&mut OverviewBuilder) -> T) -> Result<T> {
+        let mut kept = self.pass.lock().await;
         let mut attempt = 1;
-        loop {
-            match self.pass().await {
+        let mut pass = loop {
+            match self.pass(kept.take()).await {
                 Err(error) if error.retryable() && attempt < PASSES => attempt += 1,
-                outcome => return outcome,
+                outcome => break outcome?,
             }
+        };
+        let answer = ask(&mut pass.overview);
+        if pass.overview.bytes() <= PASS_BYTES {
+            *kept = Some(pass);
         }
+        Ok(answer)
     }
 
-    async fn pass(&self) -> Result<OverviewBuilder> {
-        let mut stream = self.storage().stream(scan(outline_columns())).await?;
-        let mut overview = OverviewBuilder::default();
-        while let Some(batch) = stream.next().await.transpose()? {
+    async fn pass(&self, before: Option<Pass>) -> Result<Pass> {
+        let (mut overview, since) = before.map_or_else(Default::default, |pass| (pass.overview, Some(pass.reach)));
+        let mut rows = self.storage().stream_since(scan(outline_columns()), since).await?;
+        if rows.is_all() {
+            overview = OverviewBuilder::default();
+        }
+        while let Some(batch) = rows.next().await.transpose()? {
             self.survey(&mut overview, &batch)?;
         }
-        Ok(overview)
+        Ok(Pass { overview, reach: rows.reach().clone() })
     }
 
     fn survey(&self, overview: &mut OverviewBuilder, batch: &RecordBatch) -> Result<()> {

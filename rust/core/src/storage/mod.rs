@@ -382,9 +382,18 @@ impl StorageBase {
     /// # Errors
     /// As [`StorageBase::list`].
     pub async fn stream(&self, scan: Scan) -> Result<RowStream> {
+        self.stream_since(scan, None).await
+    }
+
+    /// As [`StorageBase::stream`] in an append-only store, leaving out what was there at an earlier read with the same
+    /// `read` where that can be told, which takes a scan without a condition.
+    ///
+    /// # Errors
+    /// As [`StorageBase::list`].
+    pub async fn stream_since(&self, scan: Scan, since: Option<Reach>) -> Result<RowStream> {
         self.inner.check_open()?;
         let inner = Arc::clone(&self.inner);
-        task::join(task::spawn(async move { inner.stream(scan).await })).await
+        task::join(task::spawn(async move { inner.stream(scan, since).await })).await
     }
 
     /// How many live rows fulfil `filter`.

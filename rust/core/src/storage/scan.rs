@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use super::Inner;
 use super::base::BaseView;
 use super::edit::CONCURRENT_LOOKUPS;
+use super::reach::Reach;
 use super::snapshot::Snapshot;
 use crate::codec::arrow_schema;
 use crate::error::{storage, strip_locations, vanished};
@@ -74,9 +75,24 @@ type Rows<'a> = BoxStream<'a, lance::Result<RecordBatch>>;
 pub struct RowStream {
     batches: mpsc::Receiver<Result<RecordBatch>>,
     reading: JoinHandle<()>,
+    reach: Reach,
+    is_all: bool,
 }
 
 impl RowStream {
+    /// How far an append-only store is seen when the stream has ended.
+    #[must_use]
+    pub const fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// Whether these are all rows that were asked for; otherwise those that came after what the caller had seen, and
+    /// perhaps some of those again.
+    #[must_use]
+    pub const fn is_all(&self) -> bool {
+        self.is_all
+    }
+
     /// The next rows; `None` behind the last.
     ///
     /// # Errors
@@ -94,37 +110,51 @@ impl Drop for RowStream {
 }
 
 impl Inner {
-    /// Starts to read what `scan` asks for, its page and its order left aside.
-    pub(super) async fn stream(self: &Arc<Self>, scan: Scan) -> Result<RowStream> {
+    /// Starts to read what `scan` asks for, its page and its order left aside; with `since`, and without a condition,
+    /// only what came after it if that can be told apart.
+    pub(super) async fn stream(self: &Arc<Self>, scan: Scan, since: Option<Reach>) -> Result<RowStream> {
         let snapshot = self.snapshot_for(&scan).await?;
+        let reach = Reach::of(&snapshot);
+        let since =
+            since.filter(|since| self.reads_memory_plainly(&scan) && since.is_continued_by(&reach, &snapshot.base));
+        let is_all = since.is_none();
         let (sender, batches) = mpsc::channel(STREAM_BATCHES);
         let inner = Arc::clone(self);
         let reading = task::spawn(async move {
-            if let Err(e) = inner.send_rows(&snapshot, &scan, &sender).await {
+            if let Err(e) = inner.send_rows(&snapshot, &scan, since.as_ref(), &sender).await {
                 // The receiver is gone when nobody wants the rows any more.
                 drop(sender.send(Err(inner.read_error(scan.filter.is_some(), e))).await);
             }
         });
-        Ok(RowStream { batches, reading })
+        Ok(RowStream { batches, reading, reach, is_all })
     }
 
     /// A snapshot in which every step of `scan` sees the same rows.
     async fn snapshot_for(&self, scan: &Scan) -> Result<Snapshot> {
         let snapshot = self.snapshot(scan.read).await?;
-        let reads_memory_plainly = self.kind.append_only && scan.filter.is_none() && scan.after.is_none();
-        if reads_memory_plainly { Ok(snapshot) } else { snapshot.pinned() }
+        if self.reads_memory_plainly(scan) { Ok(snapshot) } else { snapshot.pinned() }
+    }
+
+    /// Whether lance is not asked for the memtables.
+    fn reads_memory_plainly(&self, scan: &Scan) -> bool {
+        self.kind.append_only && scan.filter.is_none() && scan.after.is_none()
     }
 
     async fn send_rows(
         &self,
         snapshot: &Snapshot,
         scan: &Scan,
+        since: Option<&Reach>,
         sender: &mpsc::Sender<Result<RecordBatch>>,
     ) -> lance::Result<()> {
         let by_key = self.is_wide(snapshot, scan).await?;
         let key = [self.kind.key.to_owned()];
         let schema = self.schema_of(&scan.columns);
-        let mut scanned = self.scan_snapshot(snapshot, scan, if by_key { &key } else { &scan.columns }).await?;
+        let columns = if by_key { key.as_slice() } else { scan.columns.as_slice() };
+        let mut scanned = match since {
+            Some(since) => self.scan_since(snapshot, columns, since),
+            None => self.scan_snapshot(snapshot, scan, columns).await?,
+        };
         while let Some(batch) = scanned.try_next().await? {
             if batch.num_rows() == 0 {
                 continue;

@@ -3,6 +3,8 @@
 //! Events may come in any order, of all items mixed, and repeated. What is kept of each is small, and
 //! texts that many events share are kept once. An item comes out as its own fold would have it; events
 //! that cannot be read are counted and change nothing else.
+//!
+//! Events may also come after an answer: then only their items are looked at anew.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,6 +21,10 @@ use super::stream::{self, Link};
 
 /// Most failures shown of one group.
 const MAX_SAMPLES: usize = 5;
+
+/// What an item takes beside its id and events, its summary included; and a text or position that events share.
+const ITEM_BYTES: usize = 512;
+const SHARED_BYTES: usize = 128;
 
 /// Counts over all items.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -94,7 +100,10 @@ pub struct OverviewBuilder {
     items: HashMap<Box<str>, Item>,
     texts: HashSet<Arc<str>>,
     positions: HashMap<Box<[u8]>, Arc<StepPosition>>,
-    unreadable: u64,
+    /// The keys of rows that are no readable event, and how many had none.
+    unreadable: HashSet<Box<str>>,
+    nameless: u64,
+    bytes: usize,
 }
 
 /// The events of an item so far.
@@ -102,6 +111,9 @@ pub struct OverviewBuilder {
 struct Item {
     item_id: ItemId,
     marks: Vec<Mark>,
+    /// What they came to, as long as no more came.
+    summary: Option<ItemSummary>,
+    was_summed_up: bool,
 }
 
 /// What is kept of an event. Equal positions are one allocation, so that they compare by address.
@@ -140,6 +152,7 @@ impl OverviewBuilder {
                 return Arc::clone(known);
             }
             let position = Arc::new(position.to_position());
+            self.bytes += SHARED_BYTES + 2 * key.bytes().len();
             self.positions.insert(key.into_bytes().into_boxed_slice(), Arc::clone(&position));
             position
         });
@@ -163,38 +176,60 @@ impl OverviewBuilder {
                 })
             }),
         };
+        let bytes = mark.bytes();
         match self.item(outline.item_id) {
-            Some(item) => item.marks.push(mark),
-            None => self.unreadable += 1,
+            Some(item) => {
+                item.marks.push(mark);
+                item.summary = None;
+                self.bytes += bytes;
+            }
+            None => self.count_unreadable(Some(outline.event_id)),
         }
     }
 
     /// Takes a row that is no event. Its item is counted if its id can be read.
     pub fn push_damaged(&mut self, damaged: &DamagedEvent) {
-        self.unreadable += 1;
+        self.count_unreadable(damaged.event_id.as_deref());
         if let Some(item_id) = &damaged.item_id {
             self.item(item_id);
         }
     }
 
+    fn count_unreadable(&mut self, key: Option<&str>) {
+        match key {
+            Some(key) if self.unreadable.insert(key.into()) => self.bytes += SHARED_BYTES + key.len(),
+            Some(_) => {}
+            None => self.nameless += 1,
+        }
+    }
+
     /// The items in the order of their ids.
     #[must_use]
-    pub fn summaries(&self) -> Vec<ItemSummary> {
-        let mut summaries: Vec<ItemSummary> = self.items.values().map(Item::summary).collect();
+    pub fn summaries(&mut self) -> Vec<&ItemSummary> {
+        let mut summaries: Vec<&ItemSummary> = self.items.values_mut().map(Item::summary).collect();
         summaries.sort_by(|a, b| a.item_id.cmp(&b.item_id));
         summaries
     }
 
     /// The overview.
     #[must_use]
-    pub fn overview(&self) -> Overview {
-        Overview { unreadable: self.unreadable, ..Overview::of(&self.summaries()) }
+    pub fn overview(&mut self) -> Overview {
+        let unreadable = self.unreadable.len() as u64 + self.nameless;
+        Overview { unreadable, ..Overview::of(self.summaries()) }
+    }
+
+    /// About how many bytes of memory it takes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn item(&mut self, text: &str) -> Option<&mut Item> {
         if !self.items.contains_key(text) {
             let item_id = ItemId::read(text).ok()?;
-            self.items.insert(text.into(), Item { item_id, marks: Vec::new() });
+            self.bytes += ITEM_BYTES + 2 * text.len();
+            let item = Item { item_id, marks: Vec::new(), summary: None, was_summed_up: false };
+            self.items.insert(text.into(), item);
         }
         self.items.get_mut(text)
     }
@@ -204,6 +239,7 @@ impl OverviewBuilder {
             return Arc::clone(known);
         }
         let text: Arc<str> = text.into();
+        self.bytes += SHARED_BYTES + text.len();
         self.texts.insert(Arc::clone(&text));
         text
     }
@@ -212,7 +248,7 @@ impl OverviewBuilder {
 impl Overview {
     /// The overview of these items; `unreadable` is left at 0.
     #[must_use]
-    pub fn of(summaries: &[ItemSummary]) -> Self {
+    pub fn of<'a>(summaries: impl IntoIterator<Item = &'a ItemSummary>) -> Self {
         let mut overview = Self::default();
         for item in summaries {
             overview.items += 1;
@@ -244,45 +280,61 @@ struct Completions {
 }
 
 impl Item {
-    fn summary(&self) -> ItemSummary {
-        let kept = stream::resolve(self.marks.iter().collect(), &[]).kept;
-        let end = kept.iter().position(|mark| mark.event_type == EventType::Terminal).map_or(kept.len(), |at| at + 1);
-        let counted = &kept[..end];
-        let completions = completions(counted);
-        let created = counted.iter().find(|mark| mark.event_type == EventType::ItemCreated);
-        let status = counted.last().map_or(Status::Running, |mark| match (mark.event_type, mark.status) {
-            (EventType::Terminal, Some(Status::Filtered)) => Status::Filtered,
-            (EventType::Terminal, _) => Status::Completed,
-            _ => Status::Running,
-        });
-        let failures: Vec<Failure> = counted
-            .iter()
-            .enumerate()
-            .filter(|(_, mark)| mark.event_type == EventType::Failed)
-            .map(|(at, mark)| {
-                let done = mark.position.as_ref().and_then(|position| completions.get(&Arc::as_ptr(position)));
-                mark.failure(&self.item_id, done.is_some_and(|(_, done)| done.last > at))
-            })
-            .collect();
-        let mut completed_steps = BTreeMap::new();
-        for (position, done) in completions.values() {
-            let times = if done.repeated { done.count } else { 1 };
-            *completed_steps.entry(position.step_name.clone()).or_default() += times;
+    fn summary(&mut self) -> &ItemSummary {
+        if self.summary.is_none() && self.was_summed_up {
+            self.drop_repeats();
         }
-        let mut runs = HashSet::new();
-        let run_ids = counted.iter().filter(|mark| runs.insert(&mark.run_id)).map(|mark| mark.run_id.to_string());
-        ItemSummary {
-            item_id: self.item_id.clone(),
-            status,
-            failed: status == Status::Running && failures.iter().any(|failure| !failure.recovered),
-            run_id: counted.last().map(|mark| mark.run_id.to_string()),
-            run_ids: run_ids.collect(),
-            created_at: created.or(counted.first()).map(|mark| mark.event_ts),
-            updated_at: counted.last().map(|mark| mark.event_ts),
-            query_tags: created.and_then(|mark| mark.texts.as_ref()?.query_tags.clone()),
-            failures,
-            completed_steps,
-        }
+        self.was_summed_up = true;
+        let (item_id, marks) = (&self.item_id, &self.marks);
+        self.summary.get_or_insert_with(|| summary(item_id, marks))
+    }
+
+    /// Events that come after an answer may have come before it, too.
+    fn drop_repeats(&mut self) {
+        let repeated = stream::repeats(&self.marks.iter().collect::<Vec<_>>(), &mut Vec::new());
+        let mut repeated = repeated.into_iter();
+        self.marks.retain(|_| !repeated.next().unwrap_or(false));
+    }
+}
+
+fn summary(item_id: &ItemId, marks: &[Mark]) -> ItemSummary {
+    let kept = stream::resolve(marks.iter().collect(), &[]).kept;
+    let end = kept.iter().position(|mark| mark.event_type == EventType::Terminal).map_or(kept.len(), |at| at + 1);
+    let counted = &kept[..end];
+    let completions = completions(counted);
+    let created = counted.iter().find(|mark| mark.event_type == EventType::ItemCreated);
+    let status = counted.last().map_or(Status::Running, |mark| match (mark.event_type, mark.status) {
+        (EventType::Terminal, Some(Status::Filtered)) => Status::Filtered,
+        (EventType::Terminal, _) => Status::Completed,
+        _ => Status::Running,
+    });
+    let failures: Vec<Failure> = counted
+        .iter()
+        .enumerate()
+        .filter(|(_, mark)| mark.event_type == EventType::Failed)
+        .map(|(at, mark)| {
+            let done = mark.position.as_ref().and_then(|position| completions.get(&Arc::as_ptr(position)));
+            mark.failure(item_id, done.is_some_and(|(_, done)| done.last > at))
+        })
+        .collect();
+    let mut completed_steps = BTreeMap::new();
+    for (position, done) in completions.values() {
+        let times = if done.repeated { done.count } else { 1 };
+        *completed_steps.entry(position.step_name.clone()).or_default() += times;
+    }
+    let mut runs = HashSet::new();
+    let run_ids = counted.iter().filter(|mark| runs.insert(&mark.run_id)).map(|mark| mark.run_id.to_string());
+    ItemSummary {
+        item_id: item_id.clone(),
+        status,
+        failed: status == Status::Running && failures.iter().any(|failure| !failure.recovered),
+        run_id: counted.last().map(|mark| mark.run_id.to_string()),
+        run_ids: run_ids.collect(),
+        created_at: created.or(counted.first()).map(|mark| mark.event_ts),
+        updated_at: counted.last().map(|mark| mark.event_ts),
+        query_tags: created.and_then(|mark| mark.texts.as_ref()?.query_tags.clone()),
+        failures,
+        completed_steps,
     }
 }
 
@@ -310,6 +362,14 @@ fn completions<'a>(counted: &[&'a Mark]) -> ByPosition<'a> {
 }
 
 impl Mark {
+    fn bytes(&self) -> usize {
+        let texts = self.texts.as_ref().map_or(0, |texts| {
+            let all = [&texts.query_tags, &texts.error_type, &texts.error_dump];
+            size_of::<Texts>() + all.into_iter().flatten().map(String::len).sum::<usize>()
+        });
+        size_of::<Self>() + self.event_id.len() + self.resumed_from.as_ref().map_or(0, |id| id.len()) + texts
+    }
+
     fn outline(&self) -> Outline<'_> {
         let texts = self.texts.as_ref();
         Outline {

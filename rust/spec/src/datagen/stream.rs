@@ -69,6 +69,13 @@ pub(super) fn resolve<L: Link>(links: Vec<L>, unreadable: &[i64]) -> Chain<L> {
 
 /// Each event once: of one id with several contents the least.
 fn distinct<L: Link>(links: Vec<L>, problems: &mut Vec<Problem>) -> Vec<L> {
+    let repeated = repeats(&links, problems);
+    let kept = links.into_iter().zip(repeated).filter(|(_, repeated)| !repeated);
+    kept.map(|(link, _)| link).collect()
+}
+
+/// For which of `links` another one of the same id stands.
+pub(super) fn repeats<L: Link>(links: &[L], problems: &mut Vec<Problem>) -> Vec<bool> {
     let mut chosen: HashMap<&str, usize> = HashMap::with_capacity(links.len());
     let mut conflicting = HashSet::new();
     let mut dropped = vec![false; links.len()];
@@ -89,13 +96,7 @@ fn distinct<L: Link>(links: Vec<L>, problems: &mut Vec<Problem>) -> Vec<L> {
         event_id: Some(id.to_owned()),
         ..Problem::new(ProblemKind::ConflictingEvent, format!("event {id} is stored with several contents"))
     }));
-    let mut at = 0;
-    let mut links = links;
-    links.retain(|_| {
-        at += 1;
-        !dropped[at - 1]
-    });
-    links
+    dropped
 }
 
 /// The events sorted by stream, seq and id.

@@ -110,8 +110,8 @@ fn a_resumed_item_is_as_its_fold_has_it() {
     events.extend(second.complete(&leaf("t"), vec![set("y", 1)]));
     events.extend(second.complete(&leaf("s"), vec![append("x", 2)]));
     events.push(zombie.end());
-    let summaries = builder(events.iter().rev()).summaries();
-    let summary = &summaries[0];
+    let mut builder = builder(events.iter().rev());
+    let summary = builder.summaries()[0];
     assert_eq!((summary.status, summary.failed), (Status::Running, false));
     assert_eq!((summary.run_id.as_deref(), &summary.run_ids[..]), (Some("r2"), &["r".to_owned(), "r2".to_owned()][..]));
     let steps = ["s", "t"].map(|step| (step.to_owned(), 1));
@@ -130,6 +130,16 @@ fn damage_is_counted_and_breaks_nothing() {
     assert_eq!((overview.items, overview.running, overview.unreadable), (2, 2, 4));
 }
 
+#[test]
+fn a_damaged_row_that_comes_again_is_counted_once() {
+    let damaged = DamagedEvent { event_id: Some("x".to_owned()), ..DamagedEvent::default() };
+    let mut builder = builder(&[]);
+    builder.push_damaged(&damaged);
+    assert_eq!(builder.overview().unreadable, 1);
+    builder.push_damaged(&damaged);
+    assert_eq!(builder.overview().unreadable, 1);
+}
+
 proptest! {
     #[test]
     fn every_item_is_as_its_own_fold_has_it(
@@ -137,8 +147,31 @@ proptest! {
     ) {
         let rows = events.iter().cloned().map(Stored::from);
         let folded = FoldState::new(item(), rows).unwrap().item();
-        let summaries = builder(events.iter().chain(&shuffled)).summaries();
-        let ours = ItemSummary { run_id: None, ..summaries[0].clone() };
+        let mut builder = builder(events.iter().chain(&shuffled));
+        let ours = ItemSummary { run_id: None, ..builder.summaries()[0].clone() };
         prop_assert_eq!(ours, of(folded));
+    }
+
+    #[test]
+    fn what_comes_after_an_answer_counts_as_if_it_had_come_before(
+        (events, cuts) in garbage().prop_flat_map(|events| {
+            let cut = 0..=events.len();
+            (Just(events).prop_shuffle(), proptest::collection::vec((cut.clone(), cut), 1..4))
+        }),
+    ) {
+        let mut asked = OverviewBuilder::default();
+        for (one, other) in cuts {
+            events[one.min(other)..one.max(other)].iter().for_each(|event| asked.push(&event.outline()));
+            asked.overview();
+        }
+        events.iter().for_each(|event| asked.push(&event.outline()));
+        let mut once = builder(&events);
+        prop_assert_eq!(asked.summaries(), once.summaries());
+        prop_assert_eq!(asked.overview(), once.overview());
+        // A third time changes nothing, and nothing is held three times.
+        let held = asked.items.values().map(|item| item.marks.len()).sum::<usize>();
+        events.iter().for_each(|event| asked.push(&event.outline()));
+        prop_assert_eq!(asked.overview(), once.overview());
+        prop_assert!(asked.items.values().map(|item| item.marks.len()).sum::<usize>() <= held);
     }
 }
