@@ -12,7 +12,7 @@ from __future__ import annotations
 import traceback as tracebacks
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from lance_context._native import DatagenItemId, EventBatch, FieldList, StreamWriter
 from lance_context._typed import MISSING, declared_result, holds_model, is_model, typed
@@ -24,14 +24,9 @@ from lance_context.datagen_types import (
     StepPosition,
     field_value,
     field_values,
-    folded_item,
-    folded_value,
 )
 from lance_context.datagen_writer import now_us
 from lance_context.errors import FencedError, StateError
-
-if TYPE_CHECKING:
-    from lance_context.types import Row
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -127,8 +122,7 @@ class StreamState:
     def appended(self, batch: EventBatch) -> None:
         """Takes in that a batch is durable."""
         self._last_event_id = batch.last_event_id
-        for name, op, raw in batch.fields():
-            value = folded_value(raw)
+        for name, op, value in batch.fields():
             field = self.fields.get(name)
             if op == "append" and field is not None and field.op == "append":
                 self.fields[name] = FoldedField("append", [*field.entries, value])
@@ -139,13 +133,13 @@ class StreamState:
         """Takes in that an append failed: whether its events are stored is not known."""
         self._broken = error
 
-    def check_owner(self, head: Row | None) -> None:
-        """Compares the item's head with the last event of this stream.
+    def check_owner(self, last_event_id: str | None) -> None:
+        """Compares the last event that is stored with that of this stream.
 
         Raises:
             FencedError: Another stream took the item over (``stream-fenced``).
         """
-        if head is not None and head["last_event_id"] == self._last_event_id:
+        if last_event_id is not None and last_event_id == self._last_event_id:
             return
         message = (
             f"another stream took over item `{self.folded.item_id}`; nothing was written; "
@@ -165,10 +159,10 @@ class StreamState:
         """Whether a checkpoint replaced the one of a former attempt, so that only a new fold knows the fields."""
         return position_key(position) in self._former
 
-    def refold(self, raw: Row | None) -> None:
+    def refold(self, folded: FoldedItem | None) -> None:
         """Takes the fields of a new fold."""
-        if raw is not None:
-            self.fields = dict(folded_item(raw).fields)
+        if folded is not None:
+            self.fields = dict(folded.fields)
 
     def is_recorded(self, error: BaseException) -> bool:
         """Whether the log has this failure, or all those that are in it."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lance_context._item import ItemRequest, StreamState
 from lance_context._native import EventBatch, StreamWriter, check_config, fold_batch
-from lance_context.datagen_types import BlobRef, FoldedField, FoldedItem, OnConfigChange, folded_item
+from lance_context.datagen_types import BlobRef, FoldedField, FoldedItem, OnConfigChange
 from lance_context.datagen_writer import fresh_epoch, now_us
 from lance_context.errors import ConfigChangedWarning, InternalError, StateError
 
@@ -21,10 +21,10 @@ class Created(NamedTuple):
 
     def state(self) -> StreamState:
         """Returns the state of the stream once the event is durable."""
-        raw = fold_batch(self.batch)
-        if raw is None:
+        folded = fold_batch(self.batch)
+        if folded is None:
             raise InternalError("an item that was just created folds to nothing", code="internal")
-        return StreamState(self.writer, folded_item(raw), self.batch.last_event_id)
+        return StreamState(self.writer, folded, self.batch.last_event_id)
 
 
 def begin(request: ItemRequest, writer_epoch: str | None = None) -> Created:

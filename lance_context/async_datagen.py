@@ -28,12 +28,9 @@ from lance_context.datagen_types import (
     OnConfigChange,
     Overview,
     RunReport,
-    failures,
-    folded_item,
-    overview,
 )
 from lance_context.datagen_writer import DatagenStreamWriter, writer_over
-from lance_context.tree import ItemTree, item_tree
+from lance_context.tree import ItemTree
 from lance_context.types import Finding, MaintenanceOptions, MergeReport, OptimizeReport, ReadMode, StoreStats
 
 if TYPE_CHECKING:
@@ -228,8 +225,7 @@ class AsyncDatagenStore(BaseDatagenStore):
         self, item_id: ItemIdLike, *, load_blobs: bool = False, strict: bool = False
     ) -> FoldedItem | None:
         """Async form of `DatagenStore.fold_item`."""
-        raw = await self._native.fold_item_async(item_id, load_blobs, strict)
-        return None if raw is None else folded_item(raw)
+        return await self._native.fold_item_async(item_id, load_blobs, strict)
 
     async def load_blob(self, folded: FoldedItem, field_name: str, index: int = -1) -> bytes:
         """Async form of `DatagenStore.load_blob`."""
@@ -250,11 +246,11 @@ class AsyncDatagenStore(BaseDatagenStore):
     ) -> list[FoldedItem]:
         """Async form of `DatagenStore.items`."""
         count = None if limit is None else max(limit, 0)
-        return [folded_item(raw) for raw in await self._native.items_async(filter, params, count, after)]
+        return await self._native.items_async(filter, params, count, after)
 
     async def failed_items(self) -> list[FoldedItem]:
         """Async form of `DatagenStore.failed_items`."""
-        return [folded_item(raw) for raw in await self._native.failed_items_async()]
+        return await self._native.failed_items_async()
 
     async def pending(self, ids: Iterable[ItemIdLike]) -> list[DatagenItemId]:
         """Async form of `DatagenStore.pending`."""
@@ -270,7 +266,7 @@ class AsyncDatagenStore(BaseDatagenStore):
 
     async def item_failures(self, item_id: ItemIdLike) -> list[Failure]:
         """Async form of `DatagenStore.item_failures`."""
-        return failures(await self._native.item_failures_async(item_id))
+        return await self._native.item_failures_async(item_id)
 
     async def root_item_statuses(self, ids: Iterable[ItemIdLike]) -> dict[str, str]:
         """Async form of `DatagenStore.root_item_statuses`."""
@@ -278,7 +274,7 @@ class AsyncDatagenStore(BaseDatagenStore):
 
     async def overview(self) -> Overview:
         """Async form of `DatagenStore.overview`."""
-        return overview(await self._native.overview_async())
+        return await self._native.overview_async()
 
     def events(self, since: str | None = None) -> AsyncIterator[tuple[str, Event]]:
         """Async form of `DatagenStore.events`."""
@@ -288,7 +284,7 @@ class AsyncDatagenStore(BaseDatagenStore):
         """Async form of `DatagenStore.item_tree`."""
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"`max_depth` is at least 0, or None for any depth, not {max_depth}")
-        return item_tree(await self._native.item_tree_async(root, positive("max_items", max_items), max_depth))
+        return await self._native.item_tree_async(root, positive("max_items", max_items), max_depth)
 
     async def to_arrow(
         self,

@@ -27,7 +27,7 @@ from lance_context._item import (
 )
 from lance_context._native import EventBatch, Log, StreamWriter
 from lance_context._opened import begin, blob_id, resume
-from lance_context.datagen_types import BlobRef, StepKind, StepPosition, folded_item
+from lance_context.datagen_types import BlobRef, StepKind, StepPosition
 from lance_context.datagen_writer import ROOT
 
 P = ParamSpec("P")
@@ -89,13 +89,13 @@ class AsyncItemStream(BaseItem):
         return found if isinstance(found, bytes) else await self._log.get_blob_async(found.event_id)
 
     async def __aenter__(self) -> Self:
-        raw = await self._log.fold_item_async(self.item_id, False, False)
-        if raw is None:
+        folded = await self._log.fold_item_async(self.item_id, False, False)
+        if folded is None:
             created = begin(self._request)
             await _handed_over(self._log.append_async(created.batch, "open"))
             self._opened = created.state()
         else:
-            self._opened = resume(self._request, folded_item(raw))
+            self._opened = resume(self._request, folded)
         return self
 
     async def __aexit__(
@@ -114,7 +114,7 @@ class AsyncItemStream(BaseItem):
         if state.outcome is None:
             return
         async with self._lock:
-            state.check_owner(await self._log.fold_item_async(self.item_id, False, False))
+            state.check_owner(await self._log.last_event_id_async(self.item_id))
             await self._send(terminal_stamp(state.outcome), "append")
 
     async def _fail(self, error: Exception, position: StepPosition, attributes: Mapping[str, object] | None) -> None:

@@ -15,11 +15,8 @@ from lance_context.datagen_types import (
     FoldedItem,
     ItemIdLike,
     Overview,
-    failures,
-    folded_item,
-    overview,
 )
-from lance_context.tree import ItemTree, item_tree
+from lance_context.tree import ItemTree
 
 if TYPE_CHECKING:
     import pandas
@@ -58,8 +55,7 @@ class DatagenReads(BaseDatagenStore):
             ...     item.status, item["status"], item.fields["text"].value
             ('completed', 'completed', 'HELLO')
         """
-        raw = self._native.fold_item(item_id, load_blobs, strict)
-        return None if raw is None else folded_item(raw)
+        return self._native.fold_item(item_id, load_blobs, strict)
 
     def load_blob(self, folded: FoldedItem, field_name: str, index: int = -1) -> bytes:
         """Loads the bytes of a blob field.
@@ -151,7 +147,7 @@ class DatagenReads(BaseDatagenStore):
             ['rice']
         """
         count = None if limit is None else max(limit, 0)
-        return [folded_item(raw) for raw in self._native.items(filter, params, count, after)]
+        return self._native.items(filter, params, count, after)
 
     def failed_items(self) -> list[FoldedItem]:
         """Folds the items that have failed and have not recovered: what a run is to resume.
@@ -170,7 +166,7 @@ class DatagenReads(BaseDatagenStore):
             ...     [(str(item.item_id), item.last_failure.error_type) for item in store.failed_items()]
             [('x', 'ValueError')]
         """
-        return [folded_item(raw) for raw in self._native.failed_items()]
+        return self._native.failed_items()
 
     def pending(self, ids: Iterable[ItemIdLike]) -> list[DatagenItemId]:
         """Finds the items that have not ended, in one pass.
@@ -263,7 +259,7 @@ class DatagenReads(BaseDatagenStore):
             ...     [failure.step_name for failure in store.item_failures("x")]
             ['n']
         """
-        return failures(self._native.item_failures(item_id))
+        return self._native.item_failures(item_id)
 
     def root_item_statuses(self, ids: Iterable[ItemIdLike]) -> dict[str, str]:
         """Reads the status of many items in one pass.
@@ -306,7 +302,7 @@ class DatagenReads(BaseDatagenStore):
             ...     overview.items, overview.failed, overview.failures_by_error_type["ValueError"].count
             (2, 1, 1)
         """
-        return overview(self._native.overview())
+        return self._native.overview()
 
     def events(self, since: str | None = None) -> Iterator[tuple[str, Event]]:
         """Goes through the events of all items as they became durable, up to the tail.
@@ -361,7 +357,7 @@ class DatagenReads(BaseDatagenStore):
         """
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"`max_depth` is at least 0, or None for any depth, not {max_depth}")
-        return item_tree(self._native.item_tree(root, positive("max_items", max_items), max_depth))
+        return self._native.item_tree(root, positive("max_items", max_items), max_depth)
 
     def to_arrow(
         self,

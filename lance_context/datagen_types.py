@@ -6,14 +6,13 @@ whose attributes can also be read as ``x["status"]``. A position that comes out 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, NotRequired, Required, TypeAlias, TypedDict, TypeVar, cast, overload
 
 from lance_context._native import DatagenItemId
 from lance_context._typed import MISSING, Missing, typed
-from lance_context.types import Row
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -488,43 +487,3 @@ def _as(name: str, entry: FoldedValue, type: type[T] | None) -> T | object:
     if isinstance(entry.value, BlobRef):
         raise TypeError(f"`{name}` is a blob of {entry.value.size} bytes, which is not loaded; `load_blob` loads it")
     return typed(entry.value, type, f"field `{name}`")
-
-
-def folded_item(raw: Row) -> FoldedItem:
-    """Makes the item of what the engine folded."""
-    parts: Row = {
-        "fields": {
-            name: FoldedField(field["op"], list(_values(field["entries"]))) for name, field in raw["fields"].items()
-        },
-        "trajectory": [TrajectoryEntry(**entry) for entry in raw["trajectory"]],
-        "failures": failures(raw["failures"]),
-        "fenced": [FencedStream(**stream) for stream in raw["fenced"]],
-        "problems": [Problem(**problem) for problem in raw["problems"]],
-    }
-    return FoldedItem(**{**raw, **parts})
-
-
-def failures(raw: list[Row]) -> list[Failure]:
-    """Makes the failures of what the engine found."""
-    return [Failure(**failure) for failure in raw]
-
-
-def overview(raw: Row) -> Overview:
-    """Makes the overview of what the engine counted."""
-    groups: Row = {
-        key: {name: FailureGroup(group["count"], failures(group["samples"])) for name, group in raw[key].items()}
-        for key in ("failures_by_error_type", "failures_by_run")
-    }
-    return Overview(**{**raw, **groups})
-
-
-def folded_value(raw: Row) -> FoldedValue:
-    """Makes one value of what the engine folded."""
-    kind, value, event_id = raw["kind"], raw["value"], raw["event_id"]
-    if kind == "blob" and value is None:
-        value = BlobRef(event_id, raw["size"], raw["checksum"])
-    return FoldedValue(value, kind, raw["field_type"], raw["codec_version"], raw["step"], event_id)
-
-
-def _values(raw: list[Row]) -> Iterator[FoldedValue]:
-    return (folded_value(value) for value in raw)

@@ -27,7 +27,7 @@ from lance_context._item import (
 )
 from lance_context._native import EventBatch, Log, StreamWriter
 from lance_context._opened import begin, blob_id, resume
-from lance_context.datagen_types import BlobRef, StepKind, StepPosition, folded_item
+from lance_context.datagen_types import BlobRef, StepKind, StepPosition
 from lance_context.datagen_writer import ROOT
 
 P = ParamSpec("P")
@@ -168,13 +168,13 @@ class ItemStream(BaseItem):
         return found if isinstance(found, bytes) else self._log.get_blob(found.event_id)
 
     def __enter__(self) -> Self:
-        raw = self._log.fold_item(self.item_id, False, False)
-        if raw is None:
+        folded = self._log.fold_item(self.item_id, False, False)
+        if folded is None:
             created = begin(self._request)
             self._log.append(created.batch, "open")
             self._opened = created.state()
         else:
-            self._opened = resume(self._request, folded_item(raw))
+            self._opened = resume(self._request, folded)
         return self
 
     def __exit__(
@@ -193,7 +193,7 @@ class ItemStream(BaseItem):
         if state.outcome is None:
             return
         with self._lock:
-            state.check_owner(self._log.fold_item(self.item_id, False, False))
+            state.check_owner(self._log.last_event_id(self.item_id))
             self._send(terminal_stamp(state.outcome), "append")
 
     def _fail(self, error: Exception, position: StepPosition, attributes: Mapping[str, object] | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lance_context._native import DatagenItemId
-from lance_context.datagen_types import FoldedItem, ItemIdLike, Record, folded_item
+from lance_context.datagen_types import FoldedItem, ItemIdLike, Record
 from lance_context.types import Row
 
 
@@ -113,13 +113,6 @@ class ItemTree(Record):
         from lance_context._tree_html import tree_html
 
         return tree_html(self, images or {})
-
-
-def item_tree(raw: Row) -> ItemTree:
-    """Makes the tree of what the engine linked."""
-    nodes = (ItemNode(folded_item(node["item"]), node["children"]) for node in raw["nodes"])
-    by_id = {str(node.item_id): node for node in nodes}
-    return ItemTree(raw["roots"], raw["orphans"], by_id, raw["total"], raw["text"])
 
 
 def _plain(node: ItemNode) -> Row:

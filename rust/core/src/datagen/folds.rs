@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lance_context_spec::datagen::{Extension, FoldState, FoldedItem, ItemId, Stored};
+use lance_context_spec::datagen::{Extension, FoldState, ItemId, Stored};
 use moka::future::Cache;
 
 use crate::storage::Reach;
@@ -53,29 +53,36 @@ impl Folds {
         kept
     }
 
-    /// Folds an item from all of its events.
-    pub async fn fold(&self, id: &ItemId, events: Vec<Stored>, reach: &Reach) -> Option<FoldedItem> {
+    /// Folds an item from all of its events, and asks its state.
+    pub async fn fold<T>(
+        &self,
+        id: &ItemId,
+        events: Vec<Stored>,
+        reach: &Reach,
+        ask: impl FnOnce(&FoldState) -> T,
+    ) -> Option<T> {
         let state = FoldState::new(id.clone(), events)?;
-        let item = state.item();
+        let answer = ask(&state);
         self.0.insert(id.clone(), Arc::new(Fold(Mutex::new(Kept { state, reach: reach.clone() })))).await;
-        Some(item)
+        Some(answer)
     }
 
-    /// Folds an item that is kept from the events that came since; `None` if that takes all of them.
-    pub async fn advance(
+    /// Folds an item that is kept from the events that came since, and asks its state; `None` if that takes all of them.
+    pub async fn advance<T>(
         &self,
         id: &ItemId,
         fold: &Arc<Fold>,
         since: Vec<Stored>,
         reach: &Reach,
-    ) -> Option<FoldedItem> {
+        ask: impl FnOnce(&FoldState) -> T,
+    ) -> Option<T> {
         let has_grown = !since.is_empty();
-        let item = fold.advance(since, reach)?;
+        let answer = fold.advance(since, reach, ask)?;
         if has_grown {
             // It is weighed when it comes in.
             self.0.insert(id.clone(), Arc::clone(fold)).await;
         }
-        Some(item)
+        Some(answer)
     }
 }
 
@@ -85,13 +92,13 @@ impl Fold {
         self.kept().reach.clone()
     }
 
-    fn advance(&self, since: Vec<Stored>, reach: &Reach) -> Option<FoldedItem> {
+    fn advance<T>(&self, since: Vec<Stored>, reach: &Reach, ask: impl FnOnce(&FoldState) -> T) -> Option<T> {
         let mut kept = self.kept();
         match kept.state.extend(since) {
             Extension::Continued => {
                 // Perhaps less far than another read that was faster: then some of it is read once more.
                 kept.reach = reach.clone();
-                Some(kept.state.item())
+                Some(ask(&kept.state))
             }
             Extension::Refold => None,
         }

@@ -55,8 +55,18 @@ impl DatagenStore {
     /// # Errors
     /// As [`DatagenStore::fold_item`].
     pub async fn fold_items(&self, ids: &[ItemId], load_blobs: bool) -> Result<Vec<FoldedItem>> {
-        let mut folded = if load_blobs { self.fold_with_blobs(ids).await? } else { self.fold_forward(ids).await? };
+        let mut folded =
+            if load_blobs { self.fold_with_blobs(ids).await? } else { self.fold_forward(ids, FoldState::item).await? };
         Ok(ids.iter().filter_map(|id| folded.remove(id)).collect())
+    }
+
+    /// The last event of an item that counts; `None` if it was never created, or if none of its events counts.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    pub async fn last_event_id(&self, item_id: &ItemId) -> Result<Option<String>> {
+        let heads = self.fold_forward(std::slice::from_ref(item_id), FoldState::head).await?;
+        Ok(heads.into_values().find_map(|head| head.last_event_id))
     }
 
     /// Folds from zero: blobs are not kept.
@@ -68,8 +78,8 @@ impl DatagenStore {
         Ok(folded)
     }
 
-    /// Continues what is kept of earlier folds, and folds the rest from zero.
-    async fn fold_forward(&self, ids: &[ItemId]) -> Result<HashMap<ItemId, FoldedItem>> {
+    /// Continues what is kept of earlier folds, folds the rest from zero, and asks the states.
+    async fn fold_forward<T>(&self, ids: &[ItemId], ask: impl Fn(&FoldState) -> T) -> Result<HashMap<ItemId, T>> {
         let kept = self.folds.of(ids).await;
         let mut folded = HashMap::with_capacity(ids.len());
         if let Some(since) = kept.values().map(|fold| fold.reach()).reduce(|one, other| one.meet(&other)) {
@@ -78,9 +88,9 @@ impl DatagenStore {
             for (id, fold) in &kept {
                 let since = events.remove(id.as_str()).unwrap_or_default();
                 let item = if is_all {
-                    self.folds.fold(id, since, &reach).await
+                    self.folds.fold(id, since, &reach, &ask).await
                 } else {
-                    self.folds.advance(id, fold, since, &reach).await
+                    self.folds.advance(id, fold, since, &reach, &ask).await
                 };
                 folded.extend(item.map(|item| ((*id).clone(), item)));
             }
@@ -89,8 +99,9 @@ impl DatagenStore {
         if !rest.is_empty() {
             let (mut events, reach, _) = self.find_since("item_id", &rest, None).await?;
             for id in rest {
-                if let Some(item) = self.folds.fold(&id, events.remove(id.as_str()).unwrap_or_default(), &reach).await {
-                    folded.insert(id, item);
+                let events = events.remove(id.as_str()).unwrap_or_default();
+                if let Some(answer) = self.folds.fold(&id, events, &reach, &ask).await {
+                    folded.insert(id, answer);
                 }
             }
         }

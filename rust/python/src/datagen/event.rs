@@ -56,7 +56,7 @@ impl<'py> IntoPyObject<'py> for Writes<'_> {
             type_hint_identifier!("builtins", "tuple"),
             type_hint_identifier!("builtins", "str"),
             type_hint_identifier!("builtins", "str"),
-            ROW_TYPE
+            type_hint_identifier!("lance_context.datagen_types", "FoldedValue")
         )
     );
 

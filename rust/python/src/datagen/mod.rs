@@ -10,6 +10,7 @@ mod folded;
 mod item_id;
 mod outlook;
 mod position;
+mod record;
 mod store;
 mod writer;
 

@@ -113,6 +113,20 @@ impl Log {
         bridge::future(py, self.folding(py, item_id, load_blobs, strict)?)
     }
 
+    /// The last event of an item that counts, or `None`.
+    fn last_event_id(&self, py: Python<'_>, item_id: ItemIdArg) -> PyResult<Option<String>> {
+        bridge::wait(py, self.reading_head(py, item_id)?)
+    }
+
+    /// Awaitable form of `last_event_id`.
+    fn last_event_id_async<'py>(
+        &self,
+        py: Python<'py>,
+        item_id: ItemIdArg,
+    ) -> PyResult<Awaitable<'py, Option<String>>> {
+        bridge::future(py, self.reading_head(py, item_id)?)
+    }
+
     /// The events of an item by attempt, epoch and seq, without blob bytes.
     fn item_events(&self, py: Python<'_>, item_id: ItemIdArg) -> PyResult<Events> {
         bridge::wait(py, self.reading_item(py, item_id)?)
@@ -384,6 +398,11 @@ impl Log {
             let Some(item) = store.fold_item(&item_id.0, load_blobs).await? else { return Ok(None) };
             Ok(Some(PyFolded(if strict { item.strict()? } else { item })))
         })
+    }
+
+    fn reading_head(&self, py: Python<'_>, item_id: ItemIdArg) -> PyResult<impl Work<Option<String>> + use<>> {
+        let store = self.0.store(py)?;
+        Ok(async move { store.last_event_id(&item_id.0).await })
     }
 
     fn reading_item(&self, py: Python<'_>, item_id: ItemIdArg) -> PyResult<impl Work<Events> + use<>> {
