@@ -19,6 +19,9 @@ Answer: TypeAlias = Callable[[], T]
 """What a read returned, held in the library's own form; calling it converts that into the form that is checked."""
 
 
+Rows: TypeAlias = list[Row]
+
+
 class Store(Protocol):
     """One opened store. Only `add` is called from several threads at once."""
 
@@ -51,7 +54,7 @@ class Store(Protocol):
 class ArrowStore(Store, Protocol):
     """A store whose rows can be had as Arrow."""
 
-    def arrow(self) -> Answer[list[Row]]:
+    def arrow(self) -> Answer[Rows]:
         """All rows, without blobs."""
         ...
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lance_context
-from adapters.base import Answer, Engine, ItemLog, Store
+from adapters.base import Answer, Engine, ItemLog, Rows, Store
 from adapters.ours_log import OurLog
 from adapters.worker import serve
 from data import DIM, Row, check
@@ -40,7 +40,7 @@ class OurStore:
     def get(self, id: str, columns: Sequence[str] | None = None) -> Row | None:
         return self._store.get(id, columns=columns)
 
-    def arrow(self) -> Answer[list[Row]]:
+    def arrow(self) -> Answer[Rows]:
         return self._store.to_arrow().to_pylist
 
     def close(self) -> None:

@@ -12,9 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, cast
 
-import pyarrow
-
-from adapters.base import Answer, Engine, ItemLog, Store
+from adapters.base import Answer, Engine, ItemLog, Rows, Store
 from adapters.peer_log import PeerLog
 from adapters.worker import serve
 from data import DIM, Row
@@ -42,6 +40,15 @@ class _HandleType(Protocol):
     def open_existing(self, uri: str) -> _Handle: ...
 
 
+class _Table(Protocol):
+    def to_pylist(self) -> list[Row]: ...
+
+
+class _TableType(Protocol):
+    def from_pylist(self, mapping: Sequence[Row]) -> _Table: ...
+
+
+_tables = cast("_TableType", importlib.import_module("pyarrow").Table)
 _handles = cast("_HandleType", importlib.import_module("lance_context").GenericStore)
 
 
@@ -74,8 +81,8 @@ class PeerStore:
             row["blob"] = b64decode(content)
         return row
 
-    def arrow(self) -> Answer[list[Row]]:
-        return pyarrow.Table.from_pylist(self._handle.list()).to_pylist
+    def arrow(self) -> Answer[Rows]:
+        return _tables.from_pylist(self._handle.list()).to_pylist
 
     def close(self) -> None:
         del self._handle

@@ -4,6 +4,8 @@ The engine of `lance_context`. Private: use the classes of the package.
 
 from _typeshed import SupportsGetItem
 from collections.abc import Awaitable
+from lance_context.datagen_types import Failure, FoldedItem, FoldedValue, Overview
+from lance_context.tree import ItemTree
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 
 __all__ = ["VERSION", "DatagenItemId", "EventBatch", "FieldList", "Lines", "Log", "Maintenance", "OpenOptions", "Query", "RecordBatch", "Store", "Stream", "StreamWriter", "check_config", "datagen_event_id", "fold_batch", "shutdown"]
@@ -100,7 +102,7 @@ class EventBatch:
         """
         The events as dicts.
         """
-    def fields(self, /) -> list[tuple[str, str, dict[str, Any]]]:
+    def fields(self, /) -> list[tuple[str, str, FoldedValue]]:
         """
         Name, operation and value of each field that the events write, as a fold shows them.
         """
@@ -197,11 +199,11 @@ class Log:
         """
         Awaitable form of `events_since`.
         """
-    def failed_items(self, /) -> list[dict[str, Any]]:
+    def failed_items(self, /) -> list[FoldedItem]:
         """
         The items that have failed and not recovered.
         """
-    def failed_items_async(self, /) -> Awaitable[list[dict[str, Any]]]:
+    def failed_items_async(self, /) -> Awaitable[list[FoldedItem]]:
         """
         Awaitable form of `failed_items`.
         """
@@ -213,11 +215,11 @@ class Log:
         """
         Awaitable form of `flush`.
         """
-    def fold_item(self, /, item_id: str | DatagenItemId, load_blobs: bool, strict: bool) -> dict[str, Any] | None:
+    def fold_item(self, /, item_id: str | DatagenItemId, load_blobs: bool, strict: bool) -> FoldedItem | None:
         """
         The latest state of an item, or `None`; `strict` raises on problems.
         """
-    def fold_item_async(self, /, item_id: str | DatagenItemId, load_blobs: bool, strict: bool) -> Awaitable[dict[str, Any] | None]:
+    def fold_item_async(self, /, item_id: str | DatagenItemId, load_blobs: bool, strict: bool) -> Awaitable[FoldedItem | None]:
         """
         Awaitable form of `fold_item`.
         """
@@ -237,29 +239,37 @@ class Log:
         """
         Awaitable form of `item_events`.
         """
-    def item_failures(self, /, item_id: str | DatagenItemId) -> list[dict[str, Any]]:
+    def item_failures(self, /, item_id: str | DatagenItemId) -> list[Failure]:
         """
         The failures of an item in order.
         """
-    def item_failures_async(self, /, item_id: str | DatagenItemId) -> Awaitable[list[dict[str, Any]]]:
+    def item_failures_async(self, /, item_id: str | DatagenItemId) -> Awaitable[list[Failure]]:
         """
         Awaitable form of `item_failures`.
         """
-    def item_tree(self, /, root: str | DatagenItemId, max_items: SupportsIndex, max_depth: SupportsIndex | None) -> dict[str, Any]:
+    def item_tree(self, /, root: str | DatagenItemId, max_items: SupportsIndex, max_depth: SupportsIndex | None) -> ItemTree:
         """
         The items at and below one.
         """
-    def item_tree_async(self, /, root: str | DatagenItemId, max_items: SupportsIndex, max_depth: SupportsIndex | None) -> Awaitable[dict[str, Any]]:
+    def item_tree_async(self, /, root: str | DatagenItemId, max_items: SupportsIndex, max_depth: SupportsIndex | None) -> Awaitable[ItemTree]:
         """
         Awaitable form of `item_tree`.
         """
-    def items(self, /, filter: "object", params: "object", limit: SupportsIndex | None, after: str | DatagenItemId | None) -> list[dict[str, Any]]:
+    def items(self, /, filter: "object", params: "object", limit: SupportsIndex | None, after: str | DatagenItemId | None) -> list[FoldedItem]:
         """
         Folded items ordered by id.
         """
-    def items_async(self, /, filter: "object", params: "object", limit: SupportsIndex | None, after: str | DatagenItemId | None) -> Awaitable[list[dict[str, Any]]]:
+    def items_async(self, /, filter: "object", params: "object", limit: SupportsIndex | None, after: str | DatagenItemId | None) -> Awaitable[list[FoldedItem]]:
         """
         Awaitable form of `items`.
+        """
+    def last_event_id(self, /, item_id: str | DatagenItemId) -> str | None:
+        """
+        The last event of an item that counts, or `None`.
+        """
+    def last_event_id_async(self, /, item_id: str | DatagenItemId) -> Awaitable[str | None]:
+        """
+        Awaitable form of `last_event_id`.
         """
     def merge(self, /) -> dict[str, Any]:
         """
@@ -287,11 +297,11 @@ class Log:
         """
         Awaitable form of `optimize`.
         """
-    def overview(self, /) -> dict[str, Any]:
+    def overview(self, /) -> Overview:
         """
         Counts over all items.
         """
-    def overview_async(self, /) -> Awaitable[dict[str, Any]]:
+    def overview_async(self, /) -> Awaitable[Overview]:
         """
         Awaitable form of `overview`.
         """
@@ -645,7 +655,7 @@ def datagen_event_id(item_id: str | DatagenItemId, checkpoint_id: str, ordinal: 
     The id of event number `ordinal` of a checkpoint.
     """
 
-def fold_batch(batch: EventBatch) -> dict[str, Any] | None:
+def fold_batch(batch: EventBatch) -> FoldedItem | None:
     """
     The fold of a batch alone: of an item that it creates.
     """

@@ -10,14 +10,17 @@ use std::alloc::{GlobalAlloc, Layout};
 /// Blocks from this size on are mappings of their own.
 pub const LARGE: usize = 4 << 20;
 
+/// What a mapping is aligned to at least: no system has smaller pages.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 4096;
+
 /// An allocator that leaves blocks below [`LARGE`] to `S`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LargeBlocks<S>(pub S);
 
 #[cfg(target_os = "linux")]
 fn is_mapped(layout: Layout) -> bool {
-    // A mapping is aligned to a page, which no system has smaller than this.
-    layout.size() >= LARGE && layout.align() <= 4096
+    layout.size() >= LARGE && layout.align() <= PAGE
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -68,13 +71,12 @@ unsafe impl<S: GlobalAlloc> GlobalAlloc for LargeBlocks<S> {
     }
 }
 
-/// Asks for huge pages in what of `block` spans whole ones. Without them it is only slower.
+/// Asks for huge pages in the whole pages of `block`. Without them it is only slower.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "there is no safe call for it")]
 pub fn prefer_huge_pages(block: *mut u8, size: usize) {
-    const HUGE_PAGE: usize = 2 << 20;
-    let begin = (block as usize).next_multiple_of(HUGE_PAGE);
-    let end = (block as usize + size) / HUGE_PAGE * HUGE_PAGE;
+    let begin = (block as usize).next_multiple_of(PAGE);
+    let end = (block as usize + size) / PAGE * PAGE;
     if begin < end {
         // SAFETY: advice changes no content, whatever lies there.
         unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_HUGEPAGE) };
@@ -87,7 +89,7 @@ pub fn prefer_huge_pages(_: *mut u8, _: usize) {}
 
 #[cfg(target_os = "linux")]
 mod mapping {
-    use super::prefer_huge_pages;
+    use super::{PAGE, prefer_huge_pages};
 
     /// A block of `size` zeros; null where there is no memory.
     #[expect(unsafe_code, reason = "a system call")]
@@ -98,7 +100,8 @@ mod mapping {
         if block == libc::MAP_FAILED {
             return std::ptr::null_mut();
         }
-        prefer_huge_pages(block.cast(), size);
+        // All of it: the kernel moves a mapping only where all of it is alike.
+        prefer_huge_pages(block.cast(), size.next_multiple_of(PAGE));
         block.cast()
     }
 
@@ -123,7 +126,6 @@ mod mapping {
         if moved == libc::MAP_FAILED {
             return std::ptr::null_mut();
         }
-        prefer_huge_pages(moved.cast(), to);
         moved.cast()
     }
 }
@@ -153,6 +155,11 @@ mod tests {
         Layout::from_size_align(size, 8).unwrap()
     }
 
+    /// Some places in a block of `size` bytes, in every page of it and at its ends.
+    fn places(size: usize) -> impl Iterator<Item = usize> {
+        (0..size).step_by(1021).chain([size - 1])
+    }
+
     /// A block that is written from end to end.
     #[expect(unsafe_code, reason = "what is tested")]
     fn filled(size: usize) -> *mut u8 {
@@ -160,18 +167,16 @@ mod tests {
         unsafe {
             let block = ALLOCATOR.alloc(layout(size));
             assert!(!block.is_null());
-            for at in 0..size {
-                *block.add(at) = at as u8;
-            }
+            places(size).for_each(|at| *block.add(at) = at as u8);
             block
         }
     }
 
     #[expect(unsafe_code, reason = "what is tested")]
-    fn assert_filled(block: *mut u8, size: usize) {
+    fn assert_filled(block: *mut u8, filled: usize, size: usize) {
+        assert!(!block.is_null());
         // SAFETY: the caller's block is that large.
-        let content = unsafe { std::slice::from_raw_parts(block, size) };
-        assert!(content.iter().enumerate().all(|(at, byte)| *byte == at as u8));
+        places(filled).filter(|at| *at < size).for_each(|at| assert_eq!(unsafe { *block.add(at) }, at as u8));
     }
 
     #[test]
@@ -184,10 +189,8 @@ mod tests {
                 // SAFETY: the block has the layout that is given, and the new one is freed.
                 unsafe {
                     let moved = ALLOCATOR.realloc(block, layout(from), to);
-                    assert_filled(moved, from.min(to));
-                    for at in 0..to {
-                        *moved.add(at) = 1;
-                    }
+                    assert_filled(moved, from, to);
+                    places(to).for_each(|at| *moved.add(at) = 1);
                     ALLOCATOR.dealloc(moved, layout(to));
                 }
             }
@@ -218,7 +221,7 @@ mod tests {
             assert!(ALLOCATOR.alloc(impossible).is_null());
             let block = filled(LARGE);
             assert!(ALLOCATOR.realloc(block, layout(LARGE), 1 << 60).is_null());
-            assert_filled(block, LARGE);
+            assert_filled(block, LARGE, LARGE);
             ALLOCATOR.dealloc(block, layout(LARGE));
         }
     }
