@@ -6,7 +6,7 @@ Every error derives from `LanceContextError`, except that arguments that make no
 ``ValueError`` and ``TypeError``.
 """
 
-from typing import TYPE_CHECKING
+import typing
 
 from lance_context import _native
 from lance_context._native import DatagenItemId, RecordBatch, datagen_event_id
@@ -53,7 +53,7 @@ from lance_context.types import (
     TransferProgress,
 )
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from lance_context.async_datagen import AsyncDatagenStore
     from lance_context.async_item import AsyncItemStream, AsyncStep
     from lance_context.datagen import DatagenStore

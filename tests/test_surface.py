@@ -81,8 +81,8 @@ def codes_by_kind() -> dict[str, set[str]]:
 def test_all_is_sorted_and_complete() -> None:
     exported = lance_context.__all__
     assert exported == sorted(exported)
-    modules = {name for name, member in vars(lance_context).items() if inspect.ismodule(member)}
-    names = {name for name in vars(lance_context) if not name.startswith("_")} - modules
+    members = {name: getattr(lance_context, name) for name in dir(lance_context) if not name.startswith("_")}
+    names = {name for name, member in members.items() if not inspect.ismodule(member)}
     assert set(exported) == names | {"__version__"}
 
 
