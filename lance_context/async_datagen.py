@@ -9,6 +9,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from lance_context._awaiting import in_thread
 from lance_context._base import DEFAULT_MAINTENANCE, OpenRequest, doctor_request, findings, open_request, seconds
 from lance_context._datagen_base import BaseDatagenStore, appended, as_events, item_ids, item_request, positive
 from lance_context._item_tables import PAGE, Level, TableSchema, TableStatus, page_after, table_request
@@ -17,7 +18,6 @@ from lance_context._opened import begin, blob_id, compare_config
 from lance_context._opening import Opening
 from lance_context._run import ProgressLine, Tally, distinct, end_unmarked, run_limits
 from lance_context._tables import pandas_frame, polars_frame
-from lance_context._threads import in_thread
 from lance_context.async_item import AsyncItemStream
 from lance_context.datagen_types import (
     AppendResult,

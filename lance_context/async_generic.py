@@ -10,6 +10,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from lance_context._awaiting import in_thread
 from lance_context._base import (
     DEFAULT_MAINTENANCE,
     BaseStore,
@@ -29,7 +30,6 @@ from lance_context._base import (
 from lance_context._native import Query, RecordBatch, Store
 from lance_context._opening import Opening
 from lance_context._tables import arrow_table, pandas_frame, polars_frame
-from lance_context._threads import in_thread
 from lance_context.types import (
     AddResult,
     ArrowData,

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar, cast, overload
 
+from lance_context._awaiting import to_the_end
 from lance_context._item import (
     BaseItem,
     BaseStep,
@@ -92,7 +92,7 @@ class AsyncItemStream(BaseItem):
         folded = await self._log.fold_item_async(self.item_id, False, False)
         if folded is None:
             created = begin(self._request)
-            await _handed_over(self._log.append_async(created.batch, "open"))
+            await to_the_end(self._log.append_async(created.batch, "open"))
             self._opened = created.state()
         else:
             self._opened = resume(self._request, folded)
@@ -150,7 +150,7 @@ class AsyncItemStream(BaseItem):
                 raise
             state.appended(batch)
 
-        await _handed_over(append())
+        await to_the_end(append())
 
     async def _stored(self, step: AsyncStep) -> object:
         read = stored_once(self, step)
@@ -214,22 +214,3 @@ class AsyncStep(BaseStep):
             item._state.leave(self.position)
             raise
         item._state.leave(self.position)
-
-
-async def _handed_over(work: Awaitable[T]) -> T:
-    """Awaits what was handed to the store to its end, also when the task is cancelled meanwhile.
-
-    The cancellation goes on afterwards, so that whoever catches it finds the stream in a state that is known.
-    """
-    import asyncio
-
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # looked at: the cancellation is what the caller hears of
-        raise
