@@ -211,10 +211,10 @@ impl<'py> IntoPyObject<'py> for Rows {
 ///
 /// Nothing that is being made is garbage, but before Python 3.12 the collector walks all of it over and
 /// over: two thirds of the time for 50,000 vectors. No other thread notices, as the GIL is held throughout.
-struct PausedCollector<'py>(Option<Bound<'py, PyModule>>);
+pub struct PausedCollector<'py>(Option<Bound<'py, PyModule>>);
 
 impl<'py> PausedCollector<'py> {
-    fn new(py: Python<'py>) -> PyResult<Self> {
+    pub fn new(py: Python<'py>) -> PyResult<Self> {
         let collector = py.import(intern!(py, "gc"))?;
         if !collector.call_method0(intern!(py, "isenabled"))?.is_truthy()? {
             return Ok(Self(None));

@@ -12,6 +12,7 @@ use pyo3::{IntoPyObjectExt, type_hint_identifier, type_hint_subscript};
 use super::item_id::PyItemId;
 use super::record::Record;
 use super::{cell, position};
+use crate::rows::PausedCollector;
 use crate::{json, timestamp};
 
 pub const MODULE: &str = "lance_context.datagen_types";
@@ -88,6 +89,7 @@ impl<'py> IntoPyObject<'py> for PyFolded {
     const OUTPUT_TYPE: PyStaticExpr = FOLDED_ITEM;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let _collector = PausedCollector::new(py)?;
         item(py, &self.0)
     }
 }
@@ -103,6 +105,7 @@ impl<'py> IntoPyObject<'py> for PyFoldedList {
     const OUTPUT_TYPE: PyStaticExpr = type_hint_subscript!(type_hint_identifier!("builtins", "list"), FOLDED_ITEM);
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let _collector = PausedCollector::new(py)?;
         each(py, &self.0, item)
     }
 }

@@ -11,6 +11,7 @@ use pyo3::{IntoPyObjectExt, type_hint_identifier};
 use super::folded::{self, MODULE, each};
 use super::item_id::PyItemId;
 use super::record::Record;
+use crate::rows::PausedCollector;
 
 static OVERVIEW: Record<10> = Record::new(
     MODULE,
@@ -80,6 +81,7 @@ impl<'py> IntoPyObject<'py> for PyTree {
     const OUTPUT_TYPE: PyStaticExpr = type_hint_identifier!("lance_context.tree", "ItemTree");
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let _collector = PausedCollector::new(py)?;
         let nodes = PyDict::new(py);
         for (id, node) in &self.0.nodes {
             let parts = [folded::item(py, &node.item)?, ids(py, &node.children)?.into_any()];
