@@ -1,20 +1,19 @@
-//! Memory for large blocks, straight from the system and in huge pages where it has them.
+//! Memory for large blocks, straight from the system.
 //!
-//! A blob goes through a handful of buffers of its size. Mapping fresh memory page by page costs several times what
-//! the copy into it does, and growing a buffer by a few bytes copies all of it once more. A block of its own mapping
-//! has neither cost: the kernel is asked for huge pages, moves a mapping that grows instead of its content, and has
-//! the memory back as soon as the block is freed.
+//! A blob goes through a handful of buffers of its size, and growing one of them by a few bytes copies all of it once
+//! more. A block that is a mapping of its own does not cost that: the kernel moves the mapping instead of its content,
+//! and has the memory back as soon as the block is freed.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 /// Blocks from this size on are mappings of their own.
-pub const LARGE: usize = 4 << 20;
+const LARGE: usize = 4 << 20;
 
 /// What a mapping is aligned to at least: no system has smaller pages.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 4096;
 
-/// An allocator that leaves blocks below [`LARGE`] to `S`.
+/// An allocator that leaves blocks below 4 MiB to `S`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LargeBlocks<S>(pub S);
 
@@ -71,38 +70,15 @@ unsafe impl<S: GlobalAlloc> GlobalAlloc for LargeBlocks<S> {
     }
 }
 
-/// Asks for huge pages in the whole pages of `block`. Without them it is only slower.
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "there is no safe call for it")]
-pub fn prefer_huge_pages(block: *mut u8, size: usize) {
-    let begin = (block as usize).next_multiple_of(PAGE);
-    let end = (block as usize + size) / PAGE * PAGE;
-    if begin < end {
-        // SAFETY: advice changes no content, whatever lies there.
-        unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_HUGEPAGE) };
-    }
-}
-
-/// Asks for huge pages, which this system is not known to have.
-#[cfg(not(target_os = "linux"))]
-pub fn prefer_huge_pages(_: *mut u8, _: usize) {}
-
 #[cfg(target_os = "linux")]
 mod mapping {
-    use super::{PAGE, prefer_huge_pages};
-
     /// A block of `size` zeros; null where there is no memory.
     #[expect(unsafe_code, reason = "a system call")]
     pub fn map(size: usize) -> *mut u8 {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a mapping at a place that the kernel chooses.
         let block = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
-        if block == libc::MAP_FAILED {
-            return std::ptr::null_mut();
-        }
-        // All of it: the kernel moves a mapping only where all of it is alike.
-        prefer_huge_pages(block.cast(), size.next_multiple_of(PAGE));
-        block.cast()
+        if block == libc::MAP_FAILED { std::ptr::null_mut() } else { block.cast() }
     }
 
     /// Gives a block back.
@@ -123,10 +99,7 @@ mod mapping {
     pub unsafe fn remap(block: *mut u8, from: usize, to: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         let moved = unsafe { libc::mremap(block.cast(), from, to, libc::MREMAP_MAYMOVE) };
-        if moved == libc::MAP_FAILED {
-            return std::ptr::null_mut();
-        }
-        moved.cast()
+        if moved == libc::MAP_FAILED { std::ptr::null_mut() } else { moved.cast() }
     }
 }
 

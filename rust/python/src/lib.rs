@@ -29,7 +29,7 @@ mod timestamp;
 mod value;
 
 /// Buffers come and go with every call, and a page that the kernel has to map anew costs more than the copy into it:
-/// mimalloc keeps freed pages for a second, and what is too large to be kept comes in huge pages.
+/// mimalloc keeps freed pages for a second. What is too large to be kept grows without being copied.
 #[global_allocator]
 static ALLOCATOR: LargeBlocks<MiMalloc> = LargeBlocks(MiMalloc);
 

@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use lance_context_core::memory;
 use lance_context_spec::value::to_f32;
 use lance_context_spec::{ColumnType, Fields, Value};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
@@ -19,7 +19,6 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFloat, PyInt, PyList, PyMapping, PyMemoryView,
     PySequence, PyString, PyTuple, PyType,
 };
-use pyo3::{ffi, intern};
 
 use crate::{decimal, json, timestamp};
 
@@ -137,7 +136,7 @@ pub fn write<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bound<'py, PyA
         },
         Value::Float(value) => PyFloat::new(py, *value).into_any(),
         Value::Str(value) => PyString::new(py, value).into_any(),
-        Value::Bytes(value) => write_bytes(py, value)?.into_any(),
+        Value::Bytes(value) => PyBytes::new(py, value).into_any(),
         Value::Timestamp { micros, aware } => timestamp::write(py, *micros, *aware)?.into_any(),
         Value::Date(days) => timestamp::write_date(py, *days)?.into_any(),
         Value::Decimal { unscaled, scale } => decimal::write(py, *unscaled, *scale)?,
@@ -155,23 +154,6 @@ pub fn write<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bound<'py, PyA
             object.into_any()
         }
     })
-}
-
-/// Makes `bytes`, large ones in huge pages.
-#[expect(unsafe_code, reason = "PyBytes fills what it makes with zeros first, in small pages")]
-pub fn write_bytes<'py>(py: Python<'py>, content: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    if content.len() < memory::LARGE {
-        return Ok(PyBytes::new(py, content));
-    }
-    let size = isize::try_from(content.len()).map_err(|_| PyOverflowError::new_err("too many bytes for an object"))?;
-    // SAFETY: an object that nobody else has yet, with room for `size` bytes, all of which are written.
-    unsafe {
-        let object = Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), size))?;
-        let start = ffi::PyBytes_AsString(object.as_ptr()).cast::<u8>();
-        memory::prefer_huge_pages(start, content.len());
-        std::ptr::copy_nonoverlapping(content.as_ptr(), start, content.len());
-        Ok(object.cast_into_unchecked())
-    }
 }
 
 /// The name of the object's type in a message.

@@ -63,7 +63,7 @@ pub fn untag<'py>(py: Python<'py>, cell: &Cell) -> PyResult<Bound<'py, PyAny>> {
         Cell::Bool(truth) => value::write(py, &Value::Bool(*truth)),
         Cell::Str(text) => Ok(PyString::new(py, text).into_any()),
         Cell::Json(text) => json::write(py, text),
-        Cell::Blob { bytes: Some(bytes), .. } => Ok(value::write_bytes(py, bytes)?.into_any()),
+        Cell::Blob { bytes: Some(bytes), .. } => Ok(PyBytes::new(py, bytes).into_any()),
         Cell::Blob { bytes: None, .. } => Ok(py.None().into_bound(py)),
     }
 }

@@ -21,7 +21,7 @@ use crate::bridge::{self, Awaitable, Work};
 use crate::generic::{PyOpenOptions, duration};
 use crate::handle::{Closable, Handle};
 use crate::reports::{Done, PyDoctorReport, PyMergeReport, PyOptimizeReport, PyStats};
-use crate::{errors, filter, value};
+use crate::{errors, filter};
 
 impl Closable for DatagenStore {
     fn is_closed(&self) -> bool {
@@ -529,11 +529,11 @@ pub struct Blob(Vec<u8>);
 impl<'py> IntoPyObject<'py> for Blob {
     type Target = PyBytes;
     type Output = Bound<'py, PyBytes>;
-    type Error = PyErr;
+    type Error = std::convert::Infallible;
 
     const OUTPUT_TYPE: PyStaticExpr = <&[u8] as IntoPyObject<'_>>::OUTPUT_TYPE;
 
-    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        value::write_bytes(py, &self.0)
+    fn into_pyobject(self, py: Python<'py>) -> std::result::Result<Self::Output, Self::Error> {
+        Ok(PyBytes::new(py, &self.0))
     }
 }
