@@ -118,7 +118,7 @@ docs: $(DOCS_READY) ## Build the guides and the reference into site/, in an envi
 pictures: build ## Make the pictures of the guides again; needs chromium.
 	$(BIN)/python docs/pictures.py
 
-soak: build ## Long tests: large blobs, hundreds of kills.
+soak: build ## Long tests: large blobs, hundreds of kills; LANCE_CONTEXT_SOAK_EXAMPLES sets the histories (200).
 	$(BIN)/python -m pytest tests -m soak
 
 clean: ## Remove what was built here; the shared $CARGO_TARGET_DIR stays (cargo clean removes it).

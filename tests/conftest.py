@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +26,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.register_profile(
-    "soak", settings.get_profile("short"), derandomize=False, max_examples=1000, stateful_step_count=50, print_blob=True
+    "soak",
+    settings.get_profile("short"),
+    derandomize=False,
+    max_examples=int(os.environ.get("LANCE_CONTEXT_SOAK_EXAMPLES", "200")),
+    stateful_step_count=50,
+    print_blob=True,
 )
 
 

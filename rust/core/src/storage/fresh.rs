@@ -109,7 +109,7 @@ impl Inner {
         }
     }
 
-    fn with_key(&self, columns: &[String]) -> Vec<String> {
+    pub(super) fn with_key(&self, columns: &[String]) -> Vec<String> {
         let mut read = columns.to_vec();
         if !read.iter().any(|column| column == self.kind.key) {
             read.push(self.kind.key.to_owned());

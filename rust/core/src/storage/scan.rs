@@ -287,11 +287,7 @@ impl Inner {
         condition: Option<Expr>,
     ) -> lance::Result<Rows<'static>> {
         let mut scan = view.dataset.scan();
-        let mut read = columns.to_vec();
-        if !read.iter().any(|column| column == self.kind.key) {
-            read.push(self.kind.key.to_owned());
-        }
-        scan.project_with_schema(&view.dataset.schema().project(&read)?)?;
+        scan.project_with_schema(&view.dataset.schema().project(&self.with_key(columns))?)?;
         if let Some(condition) = condition {
             scan.filter_expr(condition);
         }

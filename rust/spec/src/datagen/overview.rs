@@ -206,7 +206,10 @@ impl OverviewBuilder {
     /// The items in the order of their ids.
     #[must_use]
     pub fn summaries(&mut self) -> Vec<&ItemSummary> {
-        let mut summaries: Vec<&ItemSummary> = self.items.values_mut().map(Item::summary).collect();
+        for item in self.items.values_mut() {
+            self.bytes -= item.sum_up();
+        }
+        let mut summaries: Vec<&ItemSummary> = self.items.values().filter_map(|item| item.summary.as_ref()).collect();
         summaries.sort_by(|a, b| a.item_id.cmp(&b.item_id));
         summaries
     }
@@ -280,20 +283,28 @@ struct Completions {
 }
 
 impl Item {
-    fn summary(&mut self) -> &ItemSummary {
-        if self.summary.is_none() && self.was_summed_up {
-            self.drop_repeats();
+    /// Makes the summary if there is none; returns how many bytes became free.
+    fn sum_up(&mut self) -> usize {
+        if self.summary.is_some() {
+            return 0;
         }
+        let freed = if self.was_summed_up { self.drop_repeats() } else { 0 };
         self.was_summed_up = true;
-        let (item_id, marks) = (&self.item_id, &self.marks);
-        self.summary.get_or_insert_with(|| summary(item_id, marks))
+        self.summary = Some(summary(&self.item_id, &self.marks));
+        freed
     }
 
-    /// Events that come after an answer may have come before it, too.
-    fn drop_repeats(&mut self) {
+    /// Events that come after an answer may have come before it, too. Returns the bytes of what was dropped.
+    fn drop_repeats(&mut self) -> usize {
         let repeated = stream::repeats(&self.marks.iter().collect::<Vec<_>>(), &mut Vec::new());
         let mut repeated = repeated.into_iter();
-        self.marks.retain(|_| !repeated.next().unwrap_or(false));
+        let mut freed = 0;
+        self.marks.retain(|mark| {
+            let dropped = repeated.next().unwrap_or(false);
+            freed += if dropped { mark.bytes() } else { 0 };
+            !dropped
+        });
+        freed
     }
 }
 

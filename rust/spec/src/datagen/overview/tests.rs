@@ -140,6 +140,22 @@ fn a_damaged_row_that_comes_again_is_counted_once() {
     assert_eq!(builder.overview().unreadable, 1);
 }
 
+#[test]
+fn events_that_come_again_after_an_answer_take_no_memory() {
+    let mut writer = writer_of("1", "r");
+    let mut events = vec![writer.create()];
+    events.extend(writer.complete(&leaf("a"), vec![]));
+    let mut builder = builder(&events);
+    drop(builder.overview());
+    let once = builder.bytes();
+    for _ in 0..3 {
+        events.iter().for_each(|event| builder.push(&event.outline()));
+        assert!(builder.bytes() > once);
+        drop(builder.overview());
+        assert_eq!(builder.bytes(), once);
+    }
+}
+
 proptest! {
     #[test]
     fn every_item_is_as_its_own_fold_has_it(
