@@ -7,7 +7,6 @@
 
 pub mod codec;
 pub mod datagen;
-pub mod memory;
 pub mod storage;
 
 mod clock;

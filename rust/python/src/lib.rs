@@ -7,7 +7,6 @@
 //! records ([`log`]), open stores and their end ([`handle`]) and the native classes behind the Python ones
 //! ([`generic`], [`datagen`]). Checks of arguments, defaults and docstrings live in the Python package.
 
-use lance_context_core::memory::LargeBlocks;
 use mimalloc::MiMalloc;
 
 mod arrow;
@@ -29,9 +28,9 @@ mod timestamp;
 mod value;
 
 /// Buffers come and go with every call, and a page that the kernel has to map anew costs more than the copy into it:
-/// mimalloc keeps freed pages for a second. What is too large to be kept grows without being copied.
+/// mimalloc takes huge pages where it may, and keeps freed ones for a moment.
 #[global_allocator]
-static ALLOCATOR: LargeBlocks<MiMalloc> = LargeBlocks(MiMalloc);
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// The engine of `lance_context`. Private: use the classes of the package.
 #[pyo3::pymodule(gil_used = true)]
