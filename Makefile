@@ -119,7 +119,7 @@ pictures: build ## Make the pictures of the guides again; needs chromium.
 	$(BIN)/python docs/pictures.py
 
 soak: build ## Long tests: large blobs, hundreds of kills; LANCE_CONTEXT_SOAK_EXAMPLES sets the histories (200).
-	$(BIN)/python -m pytest tests -m soak
+	$(BIN)/python -m pytest tests -m soak -rP
 
 clean: ## Remove what was built here; the shared $CARGO_TARGET_DIR stays (cargo clean removes it).
 	rm -rf $(VENV) dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,5 +1,8 @@
 """Runs one workload of one engine in a process of its own, on a store of its own.
 
+No store is deleted before the end. A file system may look at everything that was deleted in the last minutes whenever it
+makes a file (ext4 does), so that the figures of one repetition would depend on what the one before it left.
+
 The peer shares our import name, so it lives in `.venvs/peer` at the root of the repository, made on demand; ours
 and the alternatives use the interpreter that runs the harness. No process sees the root of the repository on its
 import path.
@@ -57,15 +60,16 @@ class Runner:
     sizes: Sizes
     scratch: Path
     _prepared: set[str] = field(default_factory=set[str])
+    _measured: int = 0
 
     def versions(self) -> dict[str, str]:
         """What is under test."""
         return cast("dict[str, str]", self._ask("versions", "", self.scratch))
 
     def measure(self, workload: Workload) -> Measurement:
-        """One repetition, given up at its bound. Raises `EngineError`; leaves no store behind except prepared ones."""
-        directory = self.scratch / self.engine / "run"
-        shutil.rmtree(directory, ignore_errors=True)
+        """One repetition, given up at its bound. Raises `EngineError`."""
+        self._measured += 1
+        directory = self.scratch / self.engine / f"{workload.key}-{self._measured}"
         directory.parent.mkdir(parents=True, exist_ok=True)
         if workload.dataset is not None:
             shutil.copytree(self._dataset(workload.dataset), directory)
@@ -73,19 +77,12 @@ class Runner:
             answer = cast("dict[str, object]", self._ask("measure", workload.key, directory))
         except BoundReachedError:
             return Measurement(self.sizes.bound_ms, at_least=True)
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
         return Measurement(cast("float", answer["value"]), cast("dict[str, float]", answer["detail"]))
-
-    def forget(self, dataset: str) -> None:
-        """Deletes a prepared store that no further workload reads."""
-        self._prepared.discard(dataset)
-        shutil.rmtree(self.scratch / self.engine / dataset, ignore_errors=True)
 
     def _dataset(self, name: str) -> Path:
         directory = self.scratch / self.engine / name
         if name not in self._prepared:
-            shutil.rmtree(directory, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)  # what a failed attempt left
             self._ask("prepare", name, directory)
             self._prepared.add(name)
         return directory

@@ -128,17 +128,6 @@ def _run(workload: Workload, runners: Sequence[Runner], repeat: int) -> Outcome:
     return outcome
 
 
-def _run_all(chosen: Sequence[Workload], runners: Sequence[Runner], repeat: int) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    for position, workload in enumerate(chosen):
-        outcomes.append(_run(workload, runners, repeat))
-        later = {other.dataset for other in chosen[position + 1 :]}
-        if workload.dataset is not None and workload.dataset not in later:
-            for runner in runners:
-                runner.forget(workload.dataset)
-    return outcomes
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs what the command line asks for and returns the exit status."""
     options, chosen, engines = _options(arguments)
@@ -161,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "repeat": options.repeat,
             "sizes": {runner.engine: asdict(runner.sizes) for runner in runners},
         }
-        outcomes = _run_all(chosen, runners, options.repeat)
+        outcomes = [_run(workload, runners, options.repeat) for workload in chosen]
     print(table(outcomes, engines))
     peer_scale = "" if options.peer_scale is None else f", of the peer {options.peer_scale:g}"
     print(f"\nscale {options.scale:g}{peer_scale}")

@@ -57,9 +57,14 @@ impl Reach {
 
     /// Whether all that `newer` saw beyond this is in memory and in generations, where it can be told apart.
     pub(super) fn is_continued_by(&self, newer: &Self, base: &BaseView) -> bool {
+        self.is_continued(newer, |id| base.merged(id))
+    }
+
+    /// `merged`: the newest generation of a shard that the base table has.
+    fn is_continued(&self, newer: &Self, merged: impl Fn(Uuid) -> u64) -> bool {
         let continued = |(id, newer): (&Uuid, &InShard)| match self.0.get(id) {
-            Some(seen) => seen.epoch == newer.epoch && base.merged(*id) < seen.generation,
-            None => base.merged(*id) == 0,
+            Some(seen) => seen.epoch == newer.epoch && merged(*id) < seen.generation,
+            None => merged(*id) == 0,
         };
         newer.0.iter().all(continued) && self.0.keys().all(|id| newer.0.contains_key(id))
     }
@@ -78,5 +83,48 @@ impl Reach {
             // Of a generation that was sealed meanwhile all rows are looked at: they are in another order.
             _ => Some(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of each shard its number, epoch, generation and rows.
+    fn reach<const N: usize>(shards: [(u128, u64, u64, u64); N]) -> Reach {
+        let shard = |(id, epoch, generation, rows)| (Uuid::from_u128(id), InShard { epoch, generation, rows });
+        Reach(Arc::new(shards.map(shard).into()))
+    }
+
+    #[test]
+    fn what_came_since_is_told_apart_while_its_generation_is_not_merged() {
+        let (seen, newer) = (reach([(1, 1, 4, 7)]), reach([(1, 1, 6, 2)]));
+        assert!(seen.is_continued(&newer, |_| 3));
+        assert!(!seen.is_continued(&newer, |_| 4));
+        assert!(!seen.is_continued(&newer, |_| 5));
+    }
+
+    #[test]
+    fn another_writer_may_have_found_less_of_the_log() {
+        assert!(!reach([(1, 1, 4, 7)]).is_continued(&reach([(1, 2, 4, 6)]), |_| 0));
+        assert!(!reach([(1, 1, 4, 7), (2, 1, 1, 1)]).is_continued(&reach([(1, 1, 4, 7), (2, 2, 2, 0)]), |_| 0));
+    }
+
+    #[test]
+    fn a_new_shard_is_told_apart_while_nothing_of_it_is_merged() {
+        let (seen, newer) = (reach([(1, 1, 4, 7)]), reach([(1, 1, 4, 7), (2, 1, 2, 0)]));
+        assert!(seen.is_continued(&newer, |_| 0));
+        assert!(!seen.is_continued(&newer, |id| u64::from(id == Uuid::from_u128(2))));
+        assert!(!newer.is_continued(&seen, |_| 0), "a shard went away");
+    }
+
+    #[test]
+    fn what_both_saw_is_the_less_of_each_shard() {
+        let (one, other) = (reach([(1, 1, 4, 7), (2, 1, 3, 9)]), reach([(1, 1, 4, 8), (2, 1, 2, 99)]));
+        let both = reach([(1, 1, 4, 7), (2, 1, 2, 99)]);
+        assert_eq!(one.meet(&other), both);
+        assert_eq!(other.meet(&one), both);
+        // Neither says how far the other's writer got.
+        assert_eq!(one.meet(&reach([(1, 2, 4, 7), (3, 1, 1, 1)])), reach([]));
     }
 }
