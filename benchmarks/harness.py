@@ -1,6 +1,6 @@
 """Runs one workload of one engine in a process of its own, on a store of its own.
 
-No store is deleted before the end. A file system may look at everything that was deleted in the last minutes whenever it
+No store is deleted before the end. A file system may look at everything deleted in the last minutes whenever it
 makes a file (ext4 does), so that the figures of one repetition would depend on what the one before it left.
 
 The peer shares our import name, so it lives in `.venvs/peer` at the root of the repository, made on demand; ours

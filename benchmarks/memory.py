@@ -46,8 +46,8 @@ _MADV_POPULATE_WRITE = 23
 def warm(size: int) -> None:
     """Writes to `size` bytes of memory and frees them, so that what is allocated next is likely to be these.
 
-    A virtual machine can give pages that were free for two seconds back to its host (free page reporting), and the first
-    write to such a page takes ten times as long as any later one. A figure would depend on what ran before.
+    A virtual machine can give pages that were free for two seconds back to its host (free page reporting), and a first
+    write to such a page takes ten times as long as a later one. A figure would depend on what ran before.
     """
     if sys.platform == "linux" and size > 0:
         with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
