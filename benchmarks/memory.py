@@ -1,4 +1,7 @@
-"""Resident memory of this process, from /proc. `ru_maxrss` will not do: it survives exec and cannot be reset."""
+"""Memory of this process: what of it is resident, and how to have some at hand before a measurement.
+
+What is resident comes from /proc: `ru_maxrss` will not do, as it survives exec and cannot be reset.
+"""
 
 import ctypes
 import mmap

@@ -9,9 +9,9 @@ use lance_context_core::storage::{Location, Step};
 use lance_context_spec::ReadMode::{Latest, Sealed};
 use lance_context_spec::{MaintenanceOptions, OpenOptions};
 
-use crate::faults::CrashAt;
+use crate::faults::{CrashAt, HoldAt};
 use crate::log::{self, events, everything, model, shard_directories};
-use crate::support::{Place, in_dying_process, no_grace, run, spawn};
+use crate::support::{Place, in_dying_process, no_grace, run, spawn, within};
 
 fn adopting() -> OpenOptions {
     let options = MaintenanceOptions {
@@ -50,10 +50,11 @@ async fn until_trimmed(place: &Place) {
     panic!("{} generations stay", generations(place));
 }
 
-/// Waits until the base table has all but so many rows.
+/// Waits until the base table has all but so many rows, and upkeep has not failed by then.
 async fn until_merged_but(store: &StorageBase, unmerged: u64) {
     for _ in 0..6_000 {
         let stats = store.stats().await.unwrap();
+        assert_eq!(stats.maintenance_error, None);
         if stats.rows - stats.base_rows == unmerged {
             return;
         }
@@ -80,7 +81,6 @@ fn a_dead_writers_shard_is_sealed_merged_and_trimmed_and_a_living_one_is_left_al
         store.add(events(&[("a1", "3", 1)])).await.unwrap();
         until_merged_but(&reader, 2).await;
         until_trimmed(&place).await;
-        assert_eq!(store.stats().await.unwrap().maintenance_error, None);
         // A fence would have made the handle claim and replay at its next write.
         idle.add(events(&[("i2", "3", 2)])).await.unwrap();
         assert_eq!(idle.unsealed_rows(), 2, "the idle writer was fenced");
@@ -129,6 +129,38 @@ fn what_is_merged_already_is_taken_off_a_dead_writers_list() {
         assert_eq!(everything(&store, Latest).await.len(), 5);
         store.close().await.unwrap();
     });
+}
+
+/// The owner was only slow, and claims its shard back while it is adopted: nobody fails, and upkeep goes on.
+#[test]
+fn an_owner_that_comes_back_during_its_adoption_has_its_shard() {
+    for step in [Step::SealReplayed, Step::Trim] {
+        let place = Arc::new(Place::new());
+        dies(&place, "slow", &[("s1", "1", 1), ("s2", "1", 2)]);
+        run(async move {
+            let adopting_it = HoldAt::new(step);
+            let location = Location::parse(&place.uri()).unwrap().observed(Arc::clone(&adopting_it) as _);
+            let store = log::try_open(location, Some("alive"), adopting()).await.unwrap();
+            store.add(events(&[("a1", "1", 3)])).await.unwrap();
+            within(adopting_it.held()).await;
+            let owner = log::open(&place, Some("slow"), no_grace()).await;
+            owner.add(events(&[("s3", "1", 4)])).await.unwrap();
+            adopting_it.release();
+            let another = Arc::clone(&place);
+            std::thread::spawn(move || dies(&another, "dead", &[("d1", "2", 1), ("d2", "2", 2)])).join().unwrap();
+            until_merged_but(&store, 2).await;
+            owner.add(events(&[("s4", "1", 5)])).await.unwrap();
+            let slow = [("s1", "1", 1), ("s2", "1", 2), ("s3", "1", 4), ("s4", "1", 5)];
+            let wanted = model(&[&slow[..], &[("a1", "1", 3), ("d1", "2", 1), ("d2", "2", 2)]].concat());
+            for handle in [&store, &owner] {
+                assert_eq!(everything(handle, Latest).await, wanted, "{step:?}");
+            }
+            for handle in [store, owner] {
+                handle.close().await.unwrap();
+            }
+            assert_eq!(everything(&log::open(&place, None, no_grace()).await, Sealed).await, wanted, "{step:?}");
+        });
+    }
 }
 
 /// Silence alone does not make an orphan before its time.

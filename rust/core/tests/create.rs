@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lance_context_core::GenericStore;
-use lance_context_core::storage::Location;
+use lance_context_core::storage::{Location, Step};
 use lance_context_spec::{Error, OpenOptions, ReadMode, SchemaSpec};
 
-use crate::faults::{Fault, Faults, Rule};
+use crate::faults::{Fault, Faults, HoldAt, Rule};
 use crate::log;
-use crate::support::{Place, everything, expect, no_grace, quiet, rows, run, schema, spawn};
+use crate::support::{Place, everything, expect, no_grace, quiet, rows, run, schema, spawn, within};
 
 /// Every file and directory below `path`, with its bytes.
 pub fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
@@ -53,6 +53,28 @@ fn whoever_is_overtaken_while_creating_opens_what_is_there() {
             assert_eq!(log::everything(&slow, ReadMode::Latest).await, log::model(&[("e1", "1", 1)]), "{nth}");
         }
         panic!("a creation has no end");
+    });
+}
+
+/// Lance overwrites what comes between its look and its commit.
+#[test]
+fn whoever_is_overtaken_before_its_first_commit_overwrites_nothing() {
+    let place = Place::new();
+    run(async move {
+        let creating = HoldAt::new(Step::CreateTable);
+        let location = Location::parse(&place.uri()).unwrap().observed(Arc::clone(&creating) as _);
+        let slow = spawn(GenericStore::open_at(location, Some(schema()), no_grace()));
+        within(creating.held()).await;
+        let fast = place.open_with(no_grace()).await;
+        fast.add(rows(&[("a", 1)])).await.unwrap();
+        fast.flush().await.unwrap();
+        fast.merge().await.unwrap();
+        creating.release();
+        let slow = within(slow).await.unwrap().unwrap();
+        slow.add(rows(&[("b", 2)])).await.unwrap();
+        for handle in [&slow, &fast, &place.open().await] {
+            assert_eq!(everything(handle, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]));
+        }
     });
 }
 

@@ -5,7 +5,7 @@
 //! requests of different classes race each other. Nothing fails before [`Faults::inject`] and after
 //! [`Faults::heal`], which also lets go of what is held up.
 //!
-//! [`CrashAt`] stops a store for good before the n-th occurrence of a step.
+//! [`CrashAt`] stops a store for good before the n-th occurrence of a step, [`HoldAt`] one of its operations for a while.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -250,7 +250,12 @@ impl Faults {
 
     /// Waits until a request is held up, of those that `inject` was told to.
     pub async fn held(&self) {
-        self.0.held.subscribe().wait_for(|held| *held > 0).await.unwrap();
+        self.held_up(1).await;
+    }
+
+    /// Waits until so many requests were held up.
+    pub async fn held_up(&self, count: u64) {
+        self.0.held.subscribe().wait_for(|held| *held >= count).await.unwrap();
     }
 
     pub fn injected(&self) -> Injected {
@@ -501,6 +506,58 @@ impl StepObserver for CrashAt {
         async move {
             if self.is_fatal(step) {
                 std::future::pending::<()>().await;
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Stops the first operation that comes to a step until the test lets go; all others go on.
+#[derive(Debug)]
+pub struct HoldAt {
+    step: Step,
+    stage: watch::Sender<Stage>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Armed,
+    Held,
+    Released,
+}
+
+impl HoldAt {
+    pub fn new(step: Step) -> Arc<Self> {
+        Arc::new(Self { step, stage: watch::Sender::new(Stage::Armed) })
+    }
+
+    /// Waits until the step is held up.
+    pub async fn held(&self) {
+        self.reached(Stage::Held).await;
+    }
+
+    /// What is held up goes on.
+    pub fn release(&self) {
+        self.stage.send_replace(Stage::Released);
+    }
+
+    async fn reached(&self, stage: Stage) {
+        self.stage.subscribe().wait_for(|at| *at >= stage).await.unwrap();
+    }
+}
+
+impl StepObserver for HoldAt {
+    fn before(&self, step: Step) -> BoxFuture<'_, ()> {
+        async move {
+            let arm = |at: &mut Stage| {
+                let armed = *at == Stage::Armed;
+                if armed {
+                    *at = Stage::Held;
+                }
+                armed
+            };
+            if step == self.step && self.stage.send_if_modified(arm) {
+                self.reached(Stage::Released).await;
             }
         }
         .boxed()

@@ -1,9 +1,15 @@
 //! Merging: nothing lost, nothing doubled, readers follow.
 
+use std::sync::Arc;
+
 use lance_context_core::GenericStore;
+use lance_context_core::storage::{Location, Step};
 use lance_context_spec::{Query, ReadMode};
 
-use crate::support::{Place, blob, everything, expect, fetch, get, no_grace, quiet, rows, run, shard_directory, spawn};
+use crate::faults::{Class, Fault, Faults, HoldAt, Operation, Rule};
+use crate::support::{
+    Place, blob, everything, expect, fetch, get, no_grace, quiet, rows, run, schema, shard_directory, spawn, within,
+};
 
 #[test]
 fn the_newest_row_wins_in_every_mix_of_tiers() {
@@ -63,13 +69,48 @@ fn generation_directories(place: &Place) -> usize {
     names.filter(|name| name.to_string_lossy().contains("_gen_")).count()
 }
 
+/// A merge that is late with its collection takes log entries whose generation it did not merge, under a reader that has
+/// read the first of them and knows of no generation.
+#[test]
+fn a_reader_under_whom_the_log_is_collected_looks_again() {
+    let place = Place::new();
+    run(async move {
+        let (faults, trimming) = (Faults::new(1), HoldAt::new(Step::Trim));
+        let of_writer = Location::parse(&place.uri()).unwrap().observed(Arc::clone(&trimming) as _);
+        let writer = Arc::new(GenericStore::open_at(of_writer, Some(schema()), no_grace()).await.unwrap());
+        writer.add(rows(&[("merged", 1)])).await.unwrap();
+        writer.flush().await.unwrap();
+        let merging = Arc::clone(&writer);
+        let merging = spawn(async move { merging.merge().await });
+        within(trimming.held()).await;
+        writer.add(rows(&[("a", 2)])).await.unwrap();
+        writer.add(rows(&[("b", 3)])).await.unwrap();
+
+        let of_reader = Location::parse(&place.uri()).unwrap().wrapped(Arc::clone(&faults) as _);
+        let reader = GenericStore::open_at(of_reader, Some(schema()), no_grace()).await.unwrap();
+        faults.inject([Rule::new(Fault::Slow).on(Operation::Get).of(Class::Log).after(1).times(1)]);
+        let reading = spawn(async move { everything(&reader, ReadMode::Latest).await });
+        within(faults.held()).await;
+        writer.flush().await.unwrap();
+        writer.add(rows(&[("c", 4)])).await.unwrap();
+        writer.flush().await.unwrap();
+        trimming.release();
+        within(merging).await.unwrap().unwrap();
+        let stats = writer.stats().await.unwrap();
+        assert_eq!((stats.generations, stats.base_rows, stats.wal_entries), (2, 1, 1), "{stats:?}");
+        faults.heal();
+        let seen = within(reading).await.unwrap();
+        assert_eq!(seen, expect(&[("merged", 1), ("a", 2), ("b", 3), ("c", 4)]));
+    });
+}
+
 #[test]
 fn readers_and_a_merging_writer_agree_at_every_moment() {
     let place = Place::new();
     run(async move {
-        let writer = std::sync::Arc::new(place.open_with(no_grace()).await);
+        let writer = Arc::new(place.open_with(no_grace()).await);
         let reader = place.open_with(no_grace()).await;
-        let busy = std::sync::Arc::clone(&writer);
+        let busy = Arc::clone(&writer);
         let work = spawn(async move {
             for round in 0..30_i64 {
                 let ids: Vec<String> = (0..4).map(|i| format!("{round}-{i}")).collect();
@@ -137,8 +178,8 @@ fn a_blob_survives_every_tier_and_never_comes_with_a_list() {
 fn concurrent_merges_of_two_handles_double_nothing() {
     let place = Place::new();
     run(async move {
-        let one = std::sync::Arc::new(place.open().await);
-        let two = std::sync::Arc::new(place.open().await);
+        let one = Arc::new(place.open().await);
+        let two = Arc::new(place.open().await);
         let mut wanted = 0;
         for round in 0..12 {
             let ids: Vec<String> = (0..4).map(|i| format!("{round}-{i}")).collect();
@@ -147,7 +188,7 @@ fn concurrent_merges_of_two_handles_double_nothing() {
                 one.add(rows(&[(id.as_str(), round)])).await.unwrap();
                 one.flush().await.unwrap();
                 for store in [&one, &two] {
-                    let store = std::sync::Arc::clone(store);
+                    let store = Arc::clone(store);
                     merges.push(spawn(async move { store.merge().await }));
                 }
             }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use lance_context_core::GenericStore;
+use lance_context_core::storage::Location;
 use lance_context_spec::{Error, Query, ReadMode};
 
-use crate::support::{Place, everything, expect, list, quiet, rows, run, spawn};
+use crate::faults::{Class, Fault, Faults, Operation, Rule};
+use crate::support::{Place, everything, expect, list, quiet, rows, run, schema, spawn, within};
 
 #[test]
 fn a_deferred_row_is_latest_at_once_and_sealed_after_a_flush() {
@@ -40,6 +43,40 @@ fn flush_of_a_handle_that_never_wrote_seals_what_others_left() {
         writer.add(rows(&[("b", 2)])).await.unwrap();
         assert_eq!(everything(&store, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]));
     });
+}
+
+/// A handle looks at its own memory before it looks at what is sealed.
+#[test]
+fn rows_that_are_sealed_between_two_looks_of_a_read_are_there_once() {
+    for again in [false, true] {
+        let place = Place::new();
+        run(async move {
+            let faults = Faults::new(1);
+            let location = Location::parse(&place.uri()).unwrap().wrapped(Arc::clone(&faults) as _);
+            let store = Arc::new(GenericStore::open_at(location, Some(schema()), quiet()).await.unwrap());
+            store.add(rows(&[("a", 1), ("b", 1)])).await.unwrap();
+            store.flush().await.unwrap();
+            store.add(rows(&[("b", 2), ("c", 2)])).await.unwrap();
+            let mut allowed = vec![expect(&[("a", 1), ("b", 2), ("c", 2)])];
+            faults.inject([Rule::new(Fault::Slow).on(Operation::Get).of(Class::ShardManifest).times(2)]);
+            let (listing, counting) = (Arc::clone(&store), Arc::clone(&store));
+            let latest = || Query { read: Some(ReadMode::Latest), ..Query::default() };
+            let listing = spawn(async move { list(&listing, latest()).await });
+            let counting = spawn(async move { counting.count(None, Some(ReadMode::Latest)).await });
+            within(faults.held_up(2)).await;
+            store.flush().await.unwrap();
+            if again {
+                store.add(rows(&[("c", 3), ("d", 3)])).await.unwrap();
+                store.flush().await.unwrap();
+                allowed.push(expect(&[("a", 1), ("b", 2), ("c", 3), ("d", 3)]));
+            }
+            faults.heal();
+            let (listed, counted) = (within(listing).await.unwrap(), within(counting).await.unwrap().unwrap());
+            let seen = listed.iter().cloned().collect();
+            assert!(allowed.contains(&seen) && listed.len() == seen.len(), "{listed:?} is none of {allowed:?}");
+            assert!(allowed.iter().any(|rows| rows.len() as u64 == counted), "{counted} rows, of {allowed:?}");
+        });
+    }
 }
 
 #[test]

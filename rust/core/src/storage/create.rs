@@ -11,7 +11,7 @@ use arrow::datatypes::Schema as ArrowSchema;
 use arrow::error::ArrowError;
 use lance::Dataset;
 use lance::dataset::mem_wal::DatasetMemWalExt;
-use lance::dataset::{WriteMode, WriteParams};
+use lance::dataset::{CommitBuilder, InsertBuilder, WriteMode, WriteParams};
 use lance::index::DatasetIndexExt;
 use lance_context_spec::{Error, OpenOptions, Result, SchemaSpec};
 use lance_index::IndexType;
@@ -24,7 +24,7 @@ use super::staging::is_staged;
 use super::steps::Step;
 use super::{Kind, Location, SESSION};
 use crate::codec::arrow_schema;
-use crate::error::{contended, storage};
+use crate::error::storage;
 
 /// Two processes that create at once repair each other's half at most this often.
 const CREATE_ATTEMPTS: u32 = 8;
@@ -134,26 +134,30 @@ pub(super) fn is_vacant(store: &str, path: &Path) -> Result<bool> {
 }
 
 /// Commits the first version: no rows, the whole identity.
+///
+/// By its default lance overwrites what came since it looked; a commit without retries is the first version or none.
 async fn create(location: &Location, meta: &Meta, access: &Access) -> Result<Dataset> {
+    let failed = storage(&location.given, "create");
     let fields = arrow_schema(&meta.schema).fields().clone();
     let schema = Arc::new(ArrowSchema::new_with_metadata(fields, meta.entries()));
     let no_rows = RecordBatchIterator::new(Vec::<Result<_, ArrowError>>::new(), schema);
     let params = WriteParams {
         mode: WriteMode::Create,
-        enable_stable_row_ids: false,
         session: Some(Arc::clone(&SESSION)),
         store_params: access.params.clone(),
         ..WriteParams::default()
     };
-    location.before(Step::CreateTable).await;
-    match Dataset::write(no_rows, access.uri.as_str(), Some(params)).await {
+    let uri = access.uri.as_str();
+    let committed = async {
+        let first = InsertBuilder::new(uri).with_params(&params).execute_uncommitted_stream(no_rows).await?;
+        location.before(Step::CreateTable).await;
+        let commit = CommitBuilder::new(uri).with_max_retries(0).with_session(Arc::clone(&SESSION));
+        access.params.iter().cloned().fold(commit, CommitBuilder::with_store_params).execute(first).await
+    };
+    match committed.await {
         Ok(dataset) => Ok(dataset),
-        // Another process was faster, which lance finds sooner or later; what that one declared is compared like any
-        // stored schema.
-        Err(e) if matches!(e, lance::Error::DatasetAlreadyExists { .. }) || contended(&e) => {
-            load(location, access).await?.ok_or_else(|| Error::StoreNotFound { store: location.given.clone() })
-        }
-        Err(e) => Err(storage(&location.given, "create")(e)),
+        // Another process was faster: what that one declared is compared like any stored schema.
+        Err(e) => load(location, access).await.ok().flatten().ok_or_else(|| failed(e)),
     }
 }
 
