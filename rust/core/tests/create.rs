@@ -48,34 +48,43 @@ fn whoever_is_overtaken_while_creating_opens_what_is_there() {
             }
             let fast = log::open(&place, Some("fast"), no_grace()).await;
             fast.add(log::events(&[("e1", "1", 1)])).await.unwrap();
+            fast.flush().await.unwrap();
+            fast.merge().await.unwrap();
+            fast.add(log::events(&[("e2", "1", 2)])).await.unwrap();
             faults.release();
             let slow = slow.await.unwrap().unwrap_or_else(|error| panic!("held up at request {nth}: {error}"));
-            assert_eq!(log::everything(&slow, ReadMode::Latest).await, log::model(&[("e1", "1", 1)]), "{nth}");
+            slow.add(log::events(&[("e3", "2", 3)])).await.unwrap();
+            let wanted = log::model(&[("e1", "1", 1), ("e2", "1", 2), ("e3", "2", 3)]);
+            for handle in [&slow, &fast] {
+                assert_eq!(log::everything(handle, ReadMode::Latest).await, wanted, "held up at request {nth}");
+            }
         }
         panic!("a creation has no end");
     });
 }
 
-/// Lance overwrites what comes between its look and its commit.
+/// Lance overwrites what comes between its look and its first commit.
 #[test]
-fn whoever_is_overtaken_before_its_first_commit_overwrites_nothing() {
-    let place = Place::new();
-    run(async move {
-        let creating = HoldAt::new(Step::CreateTable);
-        let location = Location::parse(&place.uri()).unwrap().observed(Arc::clone(&creating) as _);
-        let slow = spawn(GenericStore::open_at(location, Some(schema()), no_grace()));
-        within(creating.held()).await;
-        let fast = place.open_with(no_grace()).await;
-        fast.add(rows(&[("a", 1)])).await.unwrap();
-        fast.flush().await.unwrap();
-        fast.merge().await.unwrap();
-        creating.release();
-        let slow = within(slow).await.unwrap().unwrap();
-        slow.add(rows(&[("b", 2)])).await.unwrap();
-        for handle in [&slow, &fast, &place.open().await] {
-            assert_eq!(everything(handle, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]));
-        }
-    });
+fn whoever_is_overtaken_while_creating_overwrites_nothing() {
+    for step in [Step::CreateTable, Step::CreateIndex, Step::CreateLog] {
+        let place = Place::new();
+        run(async move {
+            let creating = HoldAt::new(step);
+            let location = Location::parse(&place.uri()).unwrap().observed(Arc::clone(&creating) as _);
+            let slow = spawn(GenericStore::open_at(location, Some(schema()), no_grace()));
+            within(creating.held()).await;
+            let fast = place.open_with(no_grace()).await;
+            fast.add(rows(&[("a", 1)])).await.unwrap();
+            fast.flush().await.unwrap();
+            fast.merge().await.unwrap();
+            creating.release();
+            let slow = within(slow).await.unwrap().unwrap();
+            slow.add(rows(&[("b", 2)])).await.unwrap();
+            for handle in [&slow, &fast, &place.open().await] {
+                assert_eq!(everything(handle, ReadMode::Latest).await, expect(&[("a", 1), ("b", 2)]), "{step:?}");
+            }
+        });
+    }
 }
 
 #[test]
