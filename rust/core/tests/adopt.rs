@@ -81,6 +81,7 @@ fn a_dead_writers_shard_is_sealed_merged_and_trimmed_and_a_living_one_is_left_al
         store.add(events(&[("a1", "3", 1)])).await.unwrap();
         until_merged_but(&reader, 2).await;
         until_trimmed(&place).await;
+        assert_eq!(store.stats().await.unwrap().maintenance_error, None);
         // A fence would have made the handle claim and replay at its next write.
         idle.add(events(&[("i2", "3", 2)])).await.unwrap();
         assert_eq!(idle.unsealed_rows(), 2, "the idle writer was fenced");
