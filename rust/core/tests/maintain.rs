@@ -1,5 +1,7 @@
 //! Upkeep: bounded merges, rewrites, old versions, and the background that does them by itself.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +48,14 @@ fn more_generations_than_one_pass_takes_are_merged_in_several() {
     });
 }
 
+fn empty_directories(below: &Path) -> Vec<PathBuf> {
+    let inside: Vec<_> = fs::read_dir(below).unwrap().map(|entry| entry.unwrap().path()).collect();
+    if inside.is_empty() {
+        return vec![below.to_owned()];
+    }
+    inside.iter().filter(|path| path.is_dir()).flat_map(|path| empty_directories(path)).collect()
+}
+
 #[test]
 fn optimize_leaves_one_file_one_version_and_every_row() {
     let place = Place::new();
@@ -68,6 +78,7 @@ fn optimize_leaves_one_file_one_version_and_every_row() {
         }
         let stats = store.stats().await.unwrap();
         assert_eq!((stats.fragments, stats.versions, stats.base_rows), (1, 1, 10), "{stats:?}");
+        assert_eq!(empty_directories(place.dir.path()), Vec::<PathBuf>::new());
         // What was rewritten can be overwritten and deleted like anything else.
         store.add(rows(&[("row-1", 100)])).await.unwrap();
         store.delete(vec!["row-2".to_owned()]).await.unwrap();

@@ -152,3 +152,26 @@ fn the_memtable_is_sealed_before_it_outgrows_its_bound() {
         assert_eq!(store.count(None, Some(ReadMode::Latest)).await.unwrap(), 120_000);
     });
 }
+
+/// Opened generations are kept for the whole process.
+#[test]
+fn a_handle_that_cannot_read_any_more_holds_up_no_other() {
+    let place = Place::new();
+    run(async move {
+        let writer = place.open().await;
+        // More than comes with the end of a file.
+        let names: Vec<_> = (0..4_000).map(|n| n.to_string()).collect();
+        let many: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
+        writer.add(rows(&many)).await.unwrap();
+        writer.flush().await.unwrap();
+        let faults = Faults::new(1);
+        let location = Location::parse(&place.uri()).unwrap().wrapped(Arc::clone(&faults) as _);
+        let failing = GenericStore::open_at(location, Some(schema()), quiet()).await.unwrap();
+        assert_eq!(failing.count(None, Some(ReadMode::Sealed)).await.unwrap(), 4_000);
+        faults.inject([Rule::new(Fault::Before).on(Operation::Get).of(Class::Generation)]);
+        failing.list(Query { read: Some(ReadMode::Sealed), ..Query::default() }).await.unwrap_err();
+        let other = place.open().await;
+        assert_eq!(everything(&other, ReadMode::Sealed).await, expect(&many));
+        faults.heal();
+    });
+}

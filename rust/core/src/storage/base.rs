@@ -16,7 +16,6 @@ use lance_table::format::Fragment;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::location::exists;
 use super::{Kind, shards, torn};
 use crate::clock;
 use crate::error::{poisoned, storage};
@@ -149,7 +148,7 @@ impl Base {
             let root = view.dataset.branch_location().path;
             let next = location.naming_scheme.manifest_path(&root, location.version + 1);
             let object_store = view.dataset.object_store(None).await.map_err(&failed)?;
-            if !exists(&object_store, &next).await.map_err(&failed)? {
+            if !object_store.exists(&next).await.map_err(&failed)? {
                 self.publish(&view, started)?;
                 return Ok(view);
             }

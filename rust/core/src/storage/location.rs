@@ -10,14 +10,13 @@ use lance::dataset::builder::DatasetBuilder;
 use lance::io::{ObjectStoreParams, StorageOptionsAccessor, WrappingObjectStore};
 use lance::session::Session;
 use lance_context_spec::{Error, Result};
-use lance_io::local::to_local_path;
 use lance_io::object_store::{ChainedWrappingObjectStore, ObjectStore as LanceStore};
 use object_store::ObjectStore;
 use object_store::list::PaginatedListStore;
-use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use url::Url;
 
+use super::disk::{self, Disk};
 use super::refusals::NOTING;
 use super::steps::{Step, StepObserver};
 use super::torn;
@@ -26,10 +25,7 @@ use super::torn;
 const SEAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Schemes that lance's object store layer opens as they are.
-const REMOTE_SCHEMES: [&str; 6] = ["s3", "gs", "az", "abfss", "shared-memory", "file-object-store"];
-
-/// How lance names the local disk, where nothing is wrapped around it.
-const PLAIN: &str = "file";
+const REMOTE_SCHEMES: [&str; 6] = ["s3", "gs", "az", "abfss", "shared-memory", disk::LOG_SCHEME];
 
 /// A store's address.
 #[derive(Debug, Clone)]
@@ -75,15 +71,6 @@ impl Access {
     }
 }
 
-/// Whether there is a file at `path`. Reads ask this before anything else, and a look at a local file takes a fraction
-/// of the time that another thread needs to wake for it.
-pub(super) async fn exists(object_store: &LanceStore, path: &Path) -> lance::Result<bool> {
-    if object_store.store_prefix != PLAIN {
-        return object_store.exists(path).await;
-    }
-    std::fs::exists(to_local_path(path)).map_err(lance::Error::from)
-}
-
 /// Makes every write of a local store reach the device, with the directories that name it, before it returns, and notes
 /// those that do not.
 #[derive(Debug)]
@@ -94,7 +81,7 @@ static SYNCED: LazyLock<Arc<Synced>> = LazyLock::new(|| Arc::new(Synced));
 
 impl WrappingObjectStore for Synced {
     fn wrap(&self, prefix: &str, _original: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
-        NOTING.wrap(prefix, Arc::new(LocalFileSystem::new().with_fsync(true)))
+        NOTING.wrap(prefix, Arc::new(Disk::new(prefix, true)))
     }
 
     fn wrap_paginated(
@@ -173,7 +160,6 @@ impl Location {
             wrappers.push(Arc::clone(&*SYNCED) as _);
         }
         wrappers.extend(self.wrapper.clone());
-        let direct = self.direct_uri().filter(|_| !wrappers.is_empty());
         let wrapper: Option<Arc<dyn WrappingObjectStore>> = match wrappers.len() {
             0 | 1 => wrappers.pop(),
             _ => Some(Arc::new(ChainedWrappingObjectStore::new(wrappers))),
@@ -185,11 +171,11 @@ impl Location {
             storage_options_accessor: accessor,
             ..ObjectStoreParams::default()
         });
-        Ok(Access { uri: direct.unwrap_or_else(|| self.lance_uri.clone()), params })
+        Ok(Access { uri: self.lance_uri.clone(), params })
     }
 
-    /// How the log is written, given how the store is: on a local disk through lance's object store, one link an
-    /// entry instead of a rename and a link, which is a third of the time of a small add. What storage refuses is noted.
+    /// How the log is written, given how the store is: on a local disk by the scheme whose entries are one link
+    /// instead of a rename and a link, which is a third of the time of a small add. What storage refuses is noted.
     pub(super) fn log_access(&self, access: &Access) -> Access {
         let mut params = access.params.clone().unwrap_or_default();
         let noting = || Arc::clone(&*NOTING) as Arc<dyn WrappingObjectStore>;
@@ -198,14 +184,13 @@ impl Location {
             (Some(synced), None) => synced,
             (Some(given), Some(_)) => Arc::new(ChainedWrappingObjectStore::new(vec![given, noting()])),
         });
-        Access { uri: self.direct_uri().unwrap_or_else(|| access.uri.clone()), params: Some(params) }
+        Access { uri: self.log_uri().unwrap_or_else(|| access.uri.clone()), params: Some(params) }
     }
 
-    /// The same local directory by the scheme that makes lance write everything through its object store.
-    /// `None` for other stores.
-    fn direct_uri(&self) -> Option<String> {
+    /// The same local directory by the scheme of the log. `None` for other stores.
+    fn log_uri(&self) -> Option<String> {
         let escaped = Url::from_file_path(self.path.as_ref()?).ok()?;
-        Some(format!("file-object-store://{}", escaped.path()))
+        Some(format!("{}://{}", disk::LOG_SCHEME, escaped.path()))
     }
 
     fn local(given: &str, path: &str) -> Result<Self> {
@@ -238,11 +223,11 @@ mod tests {
         assert_eq!(Location::parse("memory://a").unwrap().lance_uri, "shared-memory://a/store.lance");
         assert_eq!(Location::parse("s3://b/k").unwrap().lance_uri, "s3://b/k");
         assert_eq!(Location::parse("file:///a/b").unwrap().lance_uri, "/a/b");
-        let direct = |uri: &str| Location::parse(uri).unwrap().direct_uri();
-        assert_eq!(direct("/a/b-1.c_d").as_deref(), Some("file-object-store:///a/b-1.c_d"));
-        assert_eq!(direct("/a b%20#?\u{ef}").as_deref(), Some("file-object-store:///a%20b%2520%23%3F%C3%AF"));
-        assert_eq!(direct("memory://a"), None);
-        assert_eq!(direct("s3://b/k"), None);
+        let log = |uri: &str| Location::parse(uri).unwrap().log_uri();
+        assert_eq!(log("/a/b-1.c_d").as_deref(), Some("file-object-store:///a/b-1.c_d"));
+        assert_eq!(log("/a b%20#?\u{ef}").as_deref(), Some("file-object-store:///a%20b%2520%23%3F%C3%AF"));
+        assert_eq!(log("memory://a"), None);
+        assert_eq!(log("s3://b/k"), None);
         assert!(Location::parse("a b").unwrap().path.unwrap().is_absolute());
     }
 }

@@ -12,6 +12,7 @@ mod base;
 mod claim;
 mod collect;
 mod create;
+mod disk;
 mod doctor;
 mod edit;
 mod find;
@@ -54,6 +55,7 @@ use lance::session::Session;
 use lance_context_spec::{
     Error, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Result, SchemaSpec, Stats,
 };
+use lance_io::object_store::ObjectStoreRegistry;
 use uuid::Uuid;
 
 pub use doctor::doctor;
@@ -69,6 +71,7 @@ pub use steps::{Step, StepObserver};
 use crate::error::storage;
 use crate::task;
 use base::{Base, BaseView};
+use disk::DiskProvider;
 use edit::Edit;
 use find::Wanted;
 use generations::GENERATIONS;
@@ -85,7 +88,13 @@ pub const MAX_ADD_ROWS: usize = 100_000;
 pub const MAX_ADD_BYTES: usize = 256 << 20;
 
 /// Caches of metadata and index pages, shared by all stores of the process.
-static SESSION: LazyLock<Arc<Session>> = LazyLock::new(|| Arc::new(Session::new(256 << 20, 256 << 20, Arc::default())));
+static SESSION: LazyLock<Arc<Session>> = LazyLock::new(|| {
+    let stores = ObjectStoreRegistry::default();
+    for scheme in [disk::SCHEME, disk::LOG_SCHEME] {
+        stores.insert(scheme, Arc::new(DiskProvider));
+    }
+    Arc::new(Session::new(256 << 20, 256 << 20, Arc::new(stores)))
+});
 
 /// What a kind of store tells the storage about itself.
 #[derive(Debug, Clone, Copy)]
@@ -167,8 +176,8 @@ impl StorageBase {
         let own = own_shard(kind, &options)?;
         let (dataset, meta, access) = create::open_or_create(&location, kind, declared, must_exist, &options).await?;
         let store = location.given.as_str();
-        let object_store = dataset.object_store(None).await.map_err(storage(store, "open"))?;
-        let base_path = dataset.branch_location().path;
+        let log_access = location.log_access(&access);
+        let (object_store, base_path) = log_access.object_store(&SESSION).await.map_err(storage(store, "open"))?;
         let base = Base::new(store, dataset, kind, meta.gc_grace).await?;
         let shards = Shards::open(store, object_store, base_path, own, &base.seen()?.shards).await?;
         let inner = Arc::new(Inner {
@@ -185,7 +194,7 @@ impl StorageBase {
             merging: tokio::sync::Mutex::default(),
             closed: AtomicBool::new(false),
             ended: tokio::sync::Mutex::default(),
-            log_access: location.log_access(&access),
+            log_access,
             location,
             meta,
         });

@@ -20,7 +20,6 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt};
 use uuid::Uuid;
 
-use super::location::exists;
 use super::tail::TailCache;
 use super::{refusals, torn};
 use crate::clock;
@@ -89,7 +88,7 @@ impl Shard {
         let known = self.known.read().map_err(|_| poisoned())?.clone();
         if let Some(known) = known {
             let next = self.manifest_dir.clone().join(manifest_filename(known.next_version()).as_str());
-            if !exists(&self.object_store, &next).await.map_err(&failed)? {
+            if !self.object_store.exists(&next).await.map_err(&failed)? {
                 return Ok(Some(known));
             }
         }

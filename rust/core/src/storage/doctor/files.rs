@@ -59,7 +59,7 @@ impl Files {
         }
         let access = location.access(fsync, &options.storage_options)?;
         let session = Arc::new(Session::new(CACHE_BYTES, CACHE_BYTES, SESSION.store_registry()));
-        let opened = access.object_store(&session).await;
+        let opened = location.log_access(&access).object_store(&session).await;
         let (object_store, root) = opened.map_err(storage(&store, "look at the store"))?;
         if location.path.is_none() {
             let first = object_store.inner.list(Some(&root)).try_next().await;
