@@ -142,6 +142,74 @@ def test_ctrl_c(path: Path, operation: str) -> None:
     assert float(end.out) < 5
 
 
+def test_exit_while_threads_are_in_calls(path: Path) -> None:
+    end = run(
+        """
+        import itertools, os, sys, threading
+        from lance_context import GenericStore, LanceContextError
+
+        store = GenericStore.open(sys.argv[1], schema={"id": "string"})
+        started = threading.Barrier(5)
+
+        def add(name):
+            for n in itertools.count():
+                try:
+                    store.add({"id": f"{name}-{n}"})
+                except LanceContextError as error:
+                    os.write(1, f"ended {error.code}\\n".encode())
+                    return
+                os.write(1, f"acknowledged {name}-{n}\\n".encode())
+                if n == 5:
+                    started.wait()
+
+        for name in "abcd":
+            threading.Thread(target=add, args=(name,), daemon=True).start()
+        started.wait()
+        """,
+        path,
+    )
+    assert end.err == ""
+    said = [line.split() for line in end.out.splitlines()]
+    assert {what for word, what in said if word == "ended"} <= {"closed", "runtime-stopped"}
+    acknowledged = {what for word, what in said if word == "acknowledged"}
+    assert len(acknowledged) >= 24
+    with GenericStore.open_existing(path, read="latest") as store:
+        assert {row["id"] for row in store.list()} >= acknowledged
+
+
+def test_ctrl_c_while_storage_does_not_answer() -> None:
+    end = run(
+        """
+        import os, signal, socket, threading
+        from lance_context import GenericStore
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        server = socket.create_server(("127.0.0.1", 0))
+
+        def press():
+            asked, _ = server.accept()
+            asked.recv(1)
+            os.kill(os.getpid(), signal.SIGINT)
+            threading.Event().wait()
+
+        threading.Thread(target=press, daemon=True).start()
+        options = {
+            "aws_endpoint": f"http://127.0.0.1:{server.getsockname()[1]}",
+            "aws_allow_http": "true",
+            "aws_region": "us-east-1",
+            "aws_access_key_id": "id",
+            "aws_secret_access_key": "key",
+        }
+        try:
+            GenericStore.open("s3://bucket/store", schema={"id": "string"}, storage_options=options)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """,
+        timeout_s=20,
+    )
+    assert end.out == "interrupted\n"
+
+
 def test_handle_collected_just_before_exit(path: Path) -> None:
     end = run(
         """

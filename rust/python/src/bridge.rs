@@ -1,7 +1,8 @@
 //! One future, two ways to call it: blocking ([`wait`]) and awaitable ([`future`]).
 //!
-//! Both spawn the future on the runtime of [`runtime`](crate::runtime), so that a blocking call is
-//! also right inside a running event loop. A panic in the future becomes an `InternalError`.
+//! What takes long is spawned by the engine on the runtime of [`runtime`](crate::runtime). A blocking call polls what
+//! is left on its own thread, which spares two switches of threads, and is also right inside a running event loop. A
+//! panic in the future becomes an `InternalError`.
 //! Cancellation (Ctrl-C, a cancelled asyncio task) drops the future; a write that has begun is owned
 //! by the store and goes on.
 //!
@@ -11,7 +12,6 @@
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -22,6 +22,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyDict, PyString, PyTuple};
 use pyo3::{IntoPyObjectExt, intern, type_hint_identifier, type_hint_subscript};
 
+use crate::blocking::block_on;
 use crate::errors;
 use crate::runtime;
 
@@ -58,21 +59,9 @@ impl<'py, T: IntoPyObject<'py>> IntoPyObject<'py> for Awaitable<'py, T> {
 /// handler raised is returned.
 pub fn wait<T: Send + 'static>(py: Python<'_>, work: impl Work<T>) -> PyResult<T> {
     let runtime = runtime::handle(py).map_err(|error| errors::to_python(py, error))?;
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let task = runtime.spawn(async move {
-        // The receiver is gone only if a signal ended the wait.
-        let _ = sender.send(outcome(work).await);
-    });
-    let outcome = py.detach(move || -> PyResult<Result<T>> {
-        loop {
-            match receiver.recv_timeout(SLICE) {
-                Ok(outcome) => return Ok(outcome),
-                Err(RecvTimeoutError::Disconnected) => return Ok(Err(Error::RuntimeStopped)),
-                Err(RecvTimeoutError::Timeout) => {
-                    Python::attach(|py| py.check_signals()).inspect_err(|_| task.abort())?;
-                }
-            }
-        }
+    let outcome = py.detach(move || {
+        let _entered = runtime.enter();
+        block_on(Box::pin(outcome(work)), SLICE, || Python::attach(|py| py.check_signals()))
     })?;
     outcome.map_err(|error| errors::to_python(py, error))
 }

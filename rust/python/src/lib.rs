@@ -10,6 +10,7 @@
 use mimalloc::MiMalloc;
 
 mod arrow;
+mod blocking;
 mod bridge;
 mod datagen;
 mod decimal;
