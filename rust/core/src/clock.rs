@@ -4,7 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A monotonic reading.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
-pub(crate) fn now() -> Instant {
+#[must_use]
+pub fn now() -> Instant {
     Instant::now()
 }
 

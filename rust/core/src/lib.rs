@@ -5,11 +5,11 @@
 //! whose worker stacks are at least 4 MiB, and it owns every write that it accepted: a caller that goes
 //! away leaves the write to finish on its own.
 
+pub mod clock;
 pub mod codec;
 pub mod datagen;
 pub mod storage;
 
-mod clock;
 mod error;
 mod filter;
 mod generic;

@@ -11,6 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use lance_context_core::clock;
+
 /// How long a thread looks before it sleeps: as long as a small write or read takes.
 const LOOKING: Duration = Duration::from_micros(300);
 
@@ -33,7 +35,7 @@ pub fn block_on<T, E>(
     let mut future = pin!(future);
     let sleeper = Arc::new(Sleeper { is_woken: AtomicBool::new(false), thread: thread::current() });
     let waker = Waker::from(Arc::clone(&sleeper));
-    let began = Instant::now();
+    let began = clock::now();
     let mut glanced = began;
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -45,7 +47,7 @@ pub fn block_on<T, E>(
                 Some(rest) => thread::park_timeout(rest),
                 None => {
                     glance()?;
-                    glanced = Instant::now();
+                    glanced = clock::now();
                 }
             }
         }
@@ -71,7 +73,7 @@ impl Sleeper {
         if !*HAS_CORES || LOOKED_FOR.swap(true, Ordering::Acquire) {
             return;
         }
-        while !self.is_woken.load(Ordering::Acquire) && Instant::now() < end {
+        while !self.is_woken.load(Ordering::Acquire) && clock::now() < end {
             thread::yield_now();
         }
         LOOKED_FOR.store(false, Ordering::Release);
