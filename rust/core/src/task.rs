@@ -24,3 +24,9 @@ pub(crate) async fn join<T>(handle: JoinHandle<Result<T>>) -> Result<T> {
         Err(e) => Err(Error::Internal { message: format!("a task panicked: {e}"), source: Some(Box::new(e)) }),
     }
 }
+
+/// # Errors
+/// [`Error::RuntimeStopped`] once the current runtime starts nothing any more.
+pub(crate) async fn check_running() -> Result<()> {
+    join(spawn(async { Ok(()) })).await
+}

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::executor::block_on;
 use lance_context_core::GenericStore;
 use lance_context_core::storage::Location;
 use lance_context_spec::{Error, Kind, OpenOptions, Query, ReadMode, Result};
 
 use crate::faults::{Class, Fault, Faults, Operation, Rule};
 use crate::support::{
-    Place, decode, everything, expect, get, list, no_grace, quiet, rows, run, schema, shard_directory, spawn, within,
+    Place, decode, everything, expect, get, list, no_grace, quiet, rows, run, runtime, schema, shard_directory, spawn,
+    within,
 };
 
 /// Long enough for a seal that works on a busy machine, short enough to wait for one that does not.
@@ -90,6 +92,24 @@ fn rows_stay_readable_while_a_seal_is_slow() {
         within(sealing).await.unwrap().unwrap();
         assert_eq!(everything(&store, ReadMode::Sealed).await, expect(&[("a", 1)]));
     });
+}
+
+/// The runtime of a process is stopped at its exit, while other threads may be in calls.
+#[test]
+fn a_write_that_the_end_of_the_runtime_cuts_short_says_so() {
+    let place = Place::new();
+    let faults = Faults::new(1);
+    let runtime = runtime();
+    let store = runtime.block_on(open(&place, &faults, quiet())).unwrap();
+    faults.inject([Rule::new(Fault::Slow).on(Operation::Put).of(Class::Log)]);
+    let entered = runtime.handle().clone();
+    let adding = std::thread::spawn(move || {
+        let _entered = entered.enter();
+        block_on(store.add(rows(&[("a", 1)]))).map(drop)
+    });
+    runtime.block_on(within(faults.held()));
+    runtime.shutdown_background();
+    assert!(matches!(adding.join().unwrap(), Err(Error::RuntimeStopped)));
 }
 
 /// The manifest that names the generation is written, and the reply to it lost.

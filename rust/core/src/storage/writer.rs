@@ -151,14 +151,14 @@ impl Writer {
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        let gone = || match self.inner.check_open() {
-            Err(closed) => closed,
-            Ok(()) => {
-                Error::Internal { message: "the writer task ended; open the store again".to_owned(), source: None }
-            }
-        };
-        self.commands.send(command(reply)).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        if self.commands.send(command(reply)).await.is_ok()
+            && let Ok(outcome) = answer.await
+        {
+            return outcome;
+        }
+        self.inner.check_open()?;
+        task::check_running().await?;
+        Err(Error::Internal { message: "the writer task ended; open the store again".to_owned(), source: None })
     }
 }
 
