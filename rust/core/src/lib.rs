@@ -8,12 +8,13 @@
 pub mod clock;
 pub mod codec;
 pub mod datagen;
+pub mod looking;
 pub mod storage;
+pub mod task;
 
 mod error;
 mod filter;
 mod generic;
-mod task;
 
 pub use datagen::DatagenStore;
 pub use generic::GenericStore;

@@ -1,26 +1,23 @@
 //! How a thread waits for a future.
 //!
-//! A thread that sleeps takes long to wake, where the kernel has put its core to rest up to ten times as long as a small
-//! write. So a waiting thread first looks again and again, and lets others have the core in between. One thread of the
-//! process at a time does: several would keep each other, and those that do the work, from running.
+//! A small write or read is ready before a thread that sleeps has woken, so a waiting thread first looks
+//! (`lance_context_core::looking`).
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use lance_context_core::clock;
+use lance_context_core::looking::Lookout;
 
 /// How long a thread looks before it sleeps: as long as a small write or read takes.
 const LOOKING: Duration = Duration::from_micros(300);
 
-/// Whether somebody looks.
-static LOOKED_FOR: AtomicBool = AtomicBool::new(false);
-
-/// With a single core, whoever looks keeps others from working.
-static HAS_CORES: LazyLock<bool> = LazyLock::new(|| thread::available_parallelism().is_ok_and(|cores| cores.get() > 1));
+/// One thread of the process at a time looks.
+static LOOKOUT: Lookout = Lookout::new();
 
 /// Polls `future` on this thread until it is ready. Calls `glance` at least every `slice` meanwhile, and gives up with
 /// its error.
@@ -35,13 +32,13 @@ pub fn block_on<T, E>(
     let mut future = pin!(future);
     let sleeper = Arc::new(Sleeper { is_woken: AtomicBool::new(false), thread: thread::current() });
     let waker = Waker::from(Arc::clone(&sleeper));
-    let began = clock::now();
-    let mut glanced = began;
+    let mut glanced = clock::now();
+    let end = glanced + LOOKING;
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Ok(output);
         }
-        sleeper.look_until(began + LOOKING);
+        sleeper.look_until(end);
         while !sleeper.is_woken.swap(false, Ordering::Acquire) {
             match slice.checked_sub(glanced.elapsed()) {
                 Some(rest) => thread::park_timeout(rest),
@@ -68,14 +65,9 @@ impl Wake for Sleeper {
 }
 
 impl Sleeper {
-    /// Returns at once if others look already.
+    /// Returns when there is something new, or it is time to sleep.
     fn look_until(&self, end: Instant) {
-        if !*HAS_CORES || LOOKED_FOR.swap(true, Ordering::Acquire) {
-            return;
-        }
-        while !self.is_woken.load(Ordering::Acquire) && clock::now() < end {
-            thread::yield_now();
-        }
-        LOOKED_FOR.store(false, Ordering::Release);
+        let Some(turn) = LOOKOUT.begin(end) else { return };
+        while !self.is_woken.load(Ordering::Acquire) && turn.goes_on() {}
     }
 }

@@ -1,4 +1,4 @@
-//! The one tokio runtime of the process.
+//! The tokio runtime of the process, and a second one for its writers.
 //!
 //! Ours, not the stock one of pyo3-async-runtimes, because it must be stopped with the GIL released
 //! before the interpreter goes away, and because a forked child must be told: the parent's worker threads
@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use lance_context_core::{clock, task};
 use lance_context_spec::{Error, Result};
 use pyo3::Python;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -24,7 +25,7 @@ const THREAD_STACK_BYTES: usize = 8 << 20;
 
 enum Slot {
     Idle,
-    Running { runtime: Runtime, pid: u32 },
+    Running { runtime: Runtime, writers: Runtime, pid: u32 },
     Stopped,
 }
 
@@ -38,40 +39,44 @@ static SLOT: Mutex<Slot> = Mutex::new(Slot::Idle);
 pub fn handle(_gil: Python<'_>) -> Result<Handle> {
     let mut slot = SLOT.lock().unwrap_or_else(PoisonError::into_inner);
     match &*slot {
-        Slot::Running { runtime, pid } if *pid == process::id() => Ok(runtime.handle().clone()),
+        Slot::Running { runtime, pid, .. } if *pid == process::id() => Ok(runtime.handle().clone()),
         Slot::Running { .. } => Err(Error::Forked),
         Slot::Stopped => Err(Error::RuntimeStopped),
         Slot::Idle => {
-            let runtime = start()?;
+            let cores = thread::available_parallelism().map_or(2, usize::from);
+            let (runtime, writers) = (start(cores.max(2))?, start(1)?);
+            task::write_on(writers.handle().clone());
             log::start();
             let handle = runtime.handle().clone();
-            *slot = Slot::Running { runtime, pid: process::id() };
+            *slot = Slot::Running { runtime, writers, pid: process::id() };
             Ok(handle)
         }
     }
 }
 
-/// Stops the runtime for good, after `last` ran on it. Everything ends within `limit`, twice at most.
+/// Stops the runtimes for good, after `last` ran. Everything ends within `limit`, twice at most.
 pub fn stop<F>(py: Python<'_>, limit: Duration, last: F)
 where
     F: Future<Output = ()> + Send,
 {
     let slot = mem::replace(&mut *SLOT.lock().unwrap_or_else(PoisonError::into_inner), Slot::Stopped);
     match slot {
-        Slot::Running { runtime, pid } if pid == process::id() => py.detach(move || {
+        Slot::Running { runtime, writers, pid } if pid == process::id() => py.detach(move || {
             // An elapsed limit is the caller's own: at exit there is nobody left to tell.
             let _ = runtime.block_on(async { tokio::time::timeout(limit, last).await });
+            let end = clock::now() + limit;
+            // First the one by which callers tell why their writes were cut short.
             runtime.shutdown_timeout(limit);
+            writers.shutdown_timeout(end.saturating_duration_since(clock::now()));
         }),
         parents @ Slot::Running { .. } => mem::forget(parents),
         Slot::Idle | Slot::Stopped => {}
     }
 }
 
-fn start() -> Result<Runtime> {
-    let cores = thread::available_parallelism().map_or(2, usize::from);
+fn start(workers: usize) -> Result<Runtime> {
     Builder::new_multi_thread()
-        .worker_threads(cores.max(2))
+        .worker_threads(workers)
         .thread_name("lance-context")
         .thread_stack_size(THREAD_STACK_BYTES)
         .enable_all()

@@ -144,7 +144,7 @@ pub(super) fn start(inner: &Arc<Inner>, commands: &mpsc::WeakSender<Command>) {
     if running.is_none() && !maintenance.signal.ended.load(Ordering::Acquire) {
         let (store, commands, signal) = (Arc::downgrade(inner), commands.clone(), Arc::clone(&maintenance.signal));
         let tick = inner.meta.gc_grace.clamp(TICK.0, TICK.1);
-        *running = Some(task::spawn(run(store, commands, signal, options, tick)));
+        *running = Some(task::spawn_on(&inner.runtime, run(store, commands, signal, options, tick)));
     }
 }
 

@@ -56,6 +56,7 @@ use lance_context_spec::{
     Error, MergeReport, OnConflict, OpenOptions, OptimizeReport, ReadMode, Result, SchemaSpec, Stats,
 };
 use lance_io::object_store::ObjectStoreRegistry;
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 pub use doctor::doctor;
@@ -143,6 +144,8 @@ struct Inner {
     schema: Arc<SchemaSpec>,
     read_only: bool,
     default_read: ReadMode,
+    /// Where the handle was opened. Its writer may work elsewhere.
+    runtime: Handle,
     base: Base,
     shards: Shards,
     key_maps: KeyMaps,
@@ -185,6 +188,7 @@ impl StorageBase {
             schema: Arc::new(meta.schema.clone()),
             read_only: options.read_only,
             default_read: options.read,
+            runtime: Handle::current(),
             base,
             shards,
             key_maps: KeyMaps::default(),

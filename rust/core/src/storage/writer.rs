@@ -27,6 +27,7 @@ use super::shards::Ownership;
 use super::steps::Step;
 use super::{Inner, MAX_ADD_BYTES, MAX_ADD_ROWS, claim, landed, maintain};
 use crate::error::{fenced_by_peer, replicate, storage};
+use crate::looking::Lookout;
 use crate::{clock, task};
 
 /// Adds that may wait for the task before callers wait for a place.
@@ -49,6 +50,12 @@ const CLAIM_ATTEMPTS: u32 = 12;
 
 /// How long a background seal that failed waits before the next attempt.
 const SEAL_RETRY: Duration = Duration::from_secs(5);
+
+/// How long the task looks for the next command before it sleeps: as long as a caller takes to send small writes in a row.
+const LOOKING: Duration = Duration::from_micros(150);
+
+/// One writer of the process at a time looks.
+static LOOKOUT: Lookout = Lookout::new();
 
 type Reply<T = ()> = oneshot::Sender<Result<T>>;
 
@@ -115,7 +122,7 @@ impl Writer {
             retry_at: Duration::ZERO,
             owned_at: Duration::ZERO,
         };
-        drop(task::spawn(lane.run(queue)));
+        drop(task::spawn_writer(lane.run(queue)));
         Self { inner, commands }
     }
 
@@ -229,6 +236,9 @@ impl Lane {
     }
 
     async fn next(&self, queue: &mut mpsc::Receiver<Command>) -> Next {
+        if let Some(command) = look_for(queue).await {
+            return Next::Command(command);
+        }
         let received = match self.seal_due_in() {
             None => queue.recv().await,
             Some(wait) => match tokio::time::timeout(wait, queue.recv()).await {
@@ -555,6 +565,18 @@ impl Lane {
             claim::release(&self.inner, &writer).await;
         }
         self.reset();
+    }
+}
+
+/// What comes while the callers who were just answered may send more.
+async fn look_for(queue: &mut mpsc::Receiver<Command>) -> Option<Command> {
+    let turn = LOOKOUT.begin(clock::now() + LOOKING)?;
+    loop {
+        match queue.try_recv() {
+            Ok(command) => return Some(command),
+            Err(_) if !turn.goes_on() => return None,
+            Err(_) => tokio::task::yield_now().await,
+        }
     }
 }
 
