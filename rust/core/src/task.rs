@@ -1,21 +1,23 @@
 //! The one place that starts background tasks, so that no other module detaches work by accident.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use lance_context_spec::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// Where writers work; `None` for where their stores are opened.
-static WRITERS: RwLock<Option<Handle>> = RwLock::new(None);
+/// Where writers work; none for where their stores are opened.
+static WRITERS: RwLock<Vec<Handle>> = RwLock::new(Vec::new());
 
-/// Lets the writers of the stores that this process opens from here on work on that runtime.
+/// Lets the writers of the stores that this process opens from here on work on these runtimes, by turns.
 ///
-/// With a single worker it wakes no second one at each step of a small write, which takes as long as the write, and what
-/// reads does not hold it up (`docs/design/016-a-worker-for-writers.md`). It must live as long as the current runtime.
-pub fn write_on(runtime: Handle) {
-    *WRITERS.write().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
+/// A writer hands each small write on to other tasks and back. On a runtime with a single worker that wakes no other
+/// worker, which would take as long as the write (`docs/design/016-workers-for-writers.md`). The runtimes must live as
+/// long as the one on which stores are opened.
+pub fn write_on(runtimes: Vec<Handle>) {
+    *WRITERS.write().unwrap_or_else(PoisonError::into_inner) = runtimes;
 }
 
 /// Runs `future` on the current runtime, detached from the caller's cancellation.
@@ -37,13 +39,16 @@ where
     runtime.spawn(future)
 }
 
-/// The same where writers work.
+/// The same where the next writer works.
 pub(crate) fn spawn_writer<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    match &*WRITERS.read().unwrap_or_else(PoisonError::into_inner) {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let writers = WRITERS.read().unwrap_or_else(PoisonError::into_inner);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed).checked_rem(writers.len());
+    match turn.and_then(|turn| writers.get(turn)) {
         Some(writers) => spawn_on(writers, future),
         None => spawn(future),
     }
@@ -63,4 +68,31 @@ pub(crate) async fn join<T>(handle: JoinHandle<Result<T>>) -> Result<T> {
 /// [`Error::RuntimeStopped`] once the current runtime starts nothing any more.
 pub(crate) async fn check_running() -> Result<()> {
     join(spawn(async { Ok(()) })).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn runtime(name: &str) -> Runtime {
+        Builder::new_multi_thread().worker_threads(1).thread_name(name).build().unwrap()
+    }
+
+    #[test]
+    fn writers_work_where_they_are_told_to_by_turns() {
+        let (opened, one, two) = (runtime("opened"), runtime("one"), runtime("two"));
+        let at_work = || {
+            let name = async { std::thread::current().name().unwrap_or_default().to_owned() };
+            opened.block_on(async { spawn_writer(name).await.unwrap() })
+        };
+        assert_eq!(at_work(), "opened");
+        write_on(vec![one.handle().clone(), two.handle().clone()]);
+        let mut names: Vec<_> = (0..4).map(|_| at_work()).collect();
+        names.sort();
+        assert_eq!(names, ["one", "one", "two", "two"]);
+        write_on(Vec::new());
+        assert_eq!(at_work(), "opened");
+    }
 }

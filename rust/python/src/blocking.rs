@@ -68,6 +68,10 @@ impl Sleeper {
     /// Returns when there is something new, or it is time to sleep.
     fn look_until(&self, end: Instant) {
         let Some(turn) = LOOKOUT.begin(end) else { return };
-        while !self.is_woken.load(Ordering::Acquire) && turn.goes_on() {}
+        loop {
+            if self.is_woken.load(Ordering::Acquire) || !turn.goes_on() {
+                return;
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The tokio runtime of the process, and a second one for its writers.
+//! The tokio runtime of the process, and those of its writers.
 //!
 //! Ours, not the stock one of pyo3-async-runtimes, because it must be stopped with the GIL released
 //! before the interpreter goes away, and because a forked child must be told: the parent's worker threads
@@ -23,9 +23,12 @@ use crate::log;
 /// Plans over deeply nested filters recurse; tokio's default of 2 MiB is too small for debug builds.
 const THREAD_STACK_BYTES: usize = 8 << 20;
 
+/// So many runtimes for writers at most: stores share them, and a seal of one holds up those beside it.
+const WRITERS: usize = 8;
+
 enum Slot {
     Idle,
-    Running { runtime: Runtime, writers: Runtime, pid: u32 },
+    Running { runtime: Runtime, writers: Vec<Runtime>, pid: u32 },
     Stopped,
 }
 
@@ -44,8 +47,9 @@ pub fn handle(_gil: Python<'_>) -> Result<Handle> {
         Slot::Stopped => Err(Error::RuntimeStopped),
         Slot::Idle => {
             let cores = thread::available_parallelism().map_or(2, usize::from);
-            let (runtime, writers) = (start(cores.max(2))?, start(1)?);
-            task::write_on(writers.handle().clone());
+            let runtime = start(cores.max(2))?;
+            let writers = (0..cores.clamp(2, WRITERS)).map(|_| start(1)).collect::<Result<Vec<_>>>()?;
+            task::write_on(writers.iter().map(|writers| writers.handle().clone()).collect());
             log::start();
             let handle = runtime.handle().clone();
             *slot = Slot::Running { runtime, writers, pid: process::id() };
@@ -67,7 +71,9 @@ where
             let end = clock::now() + limit;
             // First the one by which callers tell why their writes were cut short.
             runtime.shutdown_timeout(limit);
-            writers.shutdown_timeout(end.saturating_duration_since(clock::now()));
+            for writers in writers {
+                writers.shutdown_timeout(end.saturating_duration_since(clock::now()));
+            }
         }),
         parents @ Slot::Running { .. } => mem::forget(parents),
         Slot::Idle | Slot::Stopped => {}
